@@ -1,0 +1,72 @@
+/**
+ * The write-ahead log of transitions not yet known to be committed (docs/design.md, section 7).
+ * A transition is accepted once the journal says that it is durable, and is sent only then.
+ */
+import type { EndpointIndex } from '../endpoints/id.js';
+import type { Source, Status } from '../endpoints/status.js';
+
+/** Carrier counters of an interface, kept so that flaps missed while flapd was not running are found at the next start. */
+export interface InterfaceCounters {
+  readonly ifindex: number;
+  readonly name: string;
+  readonly upCount: number;
+  readonly downCount: number;
+}
+
+/** What the journal held when it was opened. */
+export interface Recovered {
+  /** Which key each endpoint number stands for. */
+  readonly endpoints: ReadonlyMap<EndpointIndex, string>;
+  /** The last status accepted of each endpoint, committed or not. */
+  readonly statuses: ReadonlyMap<EndpointIndex, Status>;
+  /** The newest cursor known to be committed, by lane. */
+  readonly cursors: ReadonlyMap<number, Uint8Array>;
+  readonly counters: readonly InterfaceCounters[];
+  readonly lastSeq: number;
+  /** Calls back with every transition kept, oldest first, committed or not: the caller knows the cursors. */
+  forEach(
+    callback: (
+      seq: number,
+      endpoint: EndpointIndex,
+      status: Status,
+      source: Source,
+      observedAtUs: number,
+    ) => void,
+  ): void;
+}
+
+export interface Journal {
+  readonly recovered: Recovered;
+  /** Every append up to this seq is durable. */
+  readonly durableSeq: number;
+  /** Whether it still takes appends of sources that can wait: false at its size limit or on a full disk. */
+  readonly accepting: boolean;
+  readonly bytes: number;
+  /** Names an endpoint's number; must come before its first append. */
+  nameEndpoint(endpoint: EndpointIndex, key: string): void;
+  append(seq: number, endpoint: EndpointIndex, status: Status, source: Source, observedAtUs: number): void;
+  /** A lane's cursor is committed in etcd: what it covers need not be sent again. `seqs[i]` is NaN for a confirming write. */
+  committed(
+    lane: number,
+    cursor: Uint8Array,
+    revision: number,
+    endpoints: readonly EndpointIndex[],
+    seqs: readonly number[],
+  ): void;
+  counters(counters: InterfaceCounters): void;
+  /** Resolves when all that was appended is durable. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Called on the main thread. */
+export interface JournalListener {
+  /** durableSeq has grown. */
+  durable(seq: number): void;
+  /** accepting has changed. */
+  accepting(accepting: boolean, why: string): void;
+  /** The journal cannot go on (EIO): the process must end with exit code 74. */
+  failed(error: Error): void;
+  /** One fdatasync took that long; for metrics. */
+  synced(seconds: number, bytes: number): void;
+}

@@ -17,6 +17,8 @@ export interface Txn {
   /** Each endpoint at most once; `statuses[i]` belongs to `endpoints[i]`; `removed` is a delete. May be empty. */
   readonly endpoints: readonly EndpointIndex[];
   readonly statuses: readonly Status[];
+  /** Of each transition; NaN for a confirming write. Not sent: for those who keep account. */
+  readonly seqs: readonly number[];
 }
 
 /** Transitions now known to be in etcd. Arrays run in parallel. */
@@ -36,7 +38,12 @@ export interface Committed {
 }
 
 export type Effect =
-  | { readonly kind: 'claim' }
+  /**
+   * Take the claim. `epoch` is the one held so far, 0 at first. The new one must be higher than that too, since etcd
+   * may have been set back: were it the same again, what is still on its way could be mistaken for new. And where
+   * another instance holds an epoch as high, this one has been taken over: refused.
+   */
+  | { readonly kind: 'claim'; readonly epoch: number }
   | { readonly kind: 'send'; readonly txn: Txn; readonly attempt: number }
   | Committed
   /** Call poll() again at this monotonic time at the latest. */

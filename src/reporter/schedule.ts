@@ -1,0 +1,169 @@
+/**
+ * When an endpoint's next transition may go: once it is durable, and not sooner after the one before than its
+ * reader can follow (docs/design.md, section 9). And when its final value is put once more.
+ *
+ * Times are monotonic milliseconds. Spacing counts from the moment a commit was known, not from the sending:
+ * what an outage held back for a minute has otherwise no distance left when it lands.
+ */
+import type { EndpointIndex } from '../endpoints/id.js';
+import { Status } from '../endpoints/status.js';
+import { Deadlines } from './deadlines.js';
+import { type EndpointTable, Phase } from './endpoint-table.js';
+import { none, type PendingPool } from './pending.js';
+
+export interface ScheduleOptions {
+  /** Two transitions of one endpoint are this far apart; 0: no spacing. */
+  readonly endpointDelayMs: number;
+  /** ... but never so far that a backlog takes longer than this. */
+  readonly endpointCatchUpMs: number;
+  readonly confirm: boolean;
+  readonly confirmAfterMs: number;
+  readonly confirmAfterOutageMs: number;
+}
+
+/** Below this distance a reader that keeps only the latest value may have ended with the older one. */
+const closeTogetherMs = 1000;
+
+export class Schedule {
+  readonly #table: EndpointTable;
+  readonly #pool: PendingPool;
+  readonly #options: ScheduleOptions;
+  readonly #deadlines = new Deadlines();
+  /** Endpoints whose head waits for the journal. */
+  #syncing: EndpointIndex[] = [];
+  #durableSeq = 0;
+  /** Called with each endpoint that became ready or confirmReady. */
+  readonly #onReady: (endpoint: EndpointIndex) => void;
+
+  constructor(
+    table: EndpointTable,
+    pool: PendingPool,
+    options: ScheduleOptions,
+    onReady: (endpoint: EndpointIndex) => void,
+  ) {
+    this.#table = table;
+    this.#pool = pool;
+    this.#options = options;
+    this.#onReady = onReady;
+  }
+
+  get earliestMs(): number {
+    return this.#deadlines.earliest;
+  }
+
+  /** A transition was added at the end of the endpoint's queue. */
+  appended(endpoint: EndpointIndex, nowMs: number): void {
+    const { phase, pending } = this.#table;
+    switch (phase[endpoint]) {
+      case Phase.confirming:
+        this.#deadlines.delete(endpoint); // the new transition says what the confirming write would have said
+        this.#headChanged(endpoint, nowMs);
+        break;
+      case Phase.idle:
+      case Phase.confirmReady:
+        this.#headChanged(endpoint, nowMs);
+        break;
+      case Phase.spacing:
+        // The spacing shrinks with the backlog; only a doubling moves it enough to be worth the heap's while.
+        if ((pending[endpoint]! & (pending[endpoint]! - 1)) === 0) this.#headChanged(endpoint, nowMs);
+        break;
+      default: // its turn comes when the head has gone
+    }
+  }
+
+  /** Everything up to this seq is durable. */
+  durable(seq: number, nowMs: number): void {
+    this.#durableSeq = seq;
+    const syncing = this.#syncing;
+    if (syncing.length === 0) return;
+    this.#syncing = [];
+    for (const endpoint of syncing) {
+      if (this.#table.phase[endpoint] === Phase.syncing) this.#headChanged(endpoint, nowMs);
+    }
+  }
+
+  /**
+   * The endpoint's head, or its confirming write, was committed and taken out: at some time between `sentAtMs` and now.
+   * `outage`: etcd was away just now.
+   */
+  committed(
+    endpoint: EndpointIndex,
+    status: Status,
+    confirming: boolean,
+    outage: boolean,
+    sentAtMs: number,
+    nowMs: number,
+  ): void {
+    const table = this.#table;
+    if (!confirming) {
+      const close = sentAtMs - table.committedAtMs[endpoint]! < closeTogetherMs;
+      table.confirm[endpoint] = outage ? 2 : close ? 1 : 0;
+    } else {
+      table.confirm[endpoint] = 0;
+    }
+    table.committedAtMs[endpoint] = nowMs;
+    if (table.head[endpoint] !== none) {
+      this.#headChanged(endpoint, nowMs);
+      return;
+    }
+    const confirm = this.#options.confirm && table.kind[endpoint] === 0 && status !== Status.removed;
+    if (!confirm || table.confirm[endpoint] === 0) {
+      table.phase[endpoint] = Phase.idle;
+      return;
+    }
+    const { confirmAfterMs, confirmAfterOutageMs } = this.#options;
+    table.phase[endpoint] = Phase.confirming;
+    this.#deadlines.set(
+      endpoint,
+      nowMs + (table.confirm[endpoint] === 2 ? confirmAfterOutageMs : confirmAfterMs),
+    );
+  }
+
+  /** The endpoint's head was passed over without being sent. */
+  passedOver(endpoint: EndpointIndex, nowMs: number): void {
+    if (this.#table.phase[endpoint] === Phase.spacing) this.#deadlines.delete(endpoint);
+    if (this.#table.head[endpoint] === none) this.#table.phase[endpoint] = Phase.idle;
+    else this.#headChanged(endpoint, nowMs);
+  }
+
+  /** Its transaction was refused for certain: the head is there again, at once. */
+  unwound(endpoint: EndpointIndex): void {
+    this.#table.phase[endpoint] = this.#table.head[endpoint] === none ? Phase.confirmReady : Phase.ready;
+  }
+
+  takeDue(nowMs: number): void {
+    for (
+      let item = this.#deadlines.takeDue(nowMs);
+      item !== undefined;
+      item = this.#deadlines.takeDue(nowMs)
+    ) {
+      const endpoint = item as EndpointIndex;
+      const { phase } = this.#table;
+      phase[endpoint] = phase[endpoint] === Phase.confirming ? Phase.confirmReady : Phase.ready;
+      this.#onReady(endpoint);
+    }
+  }
+
+  #headChanged(endpoint: EndpointIndex, nowMs: number): void {
+    const table = this.#table;
+    if (this.#pool.seq[table.head[endpoint]!]! > this.#durableSeq) {
+      table.phase[endpoint] = Phase.syncing;
+      this.#syncing.push(endpoint);
+      return;
+    }
+    const { endpointDelayMs, endpointCatchUpMs } = this.#options;
+    if (endpointDelayMs > 0) {
+      const readyAtMs =
+        table.committedAtMs[endpoint]! +
+        Math.min(endpointDelayMs, endpointCatchUpMs / table.pending[endpoint]!);
+      if (readyAtMs > nowMs) {
+        table.phase[endpoint] = Phase.spacing;
+        this.#deadlines.set(endpoint, readyAtMs);
+        return;
+      }
+      if (table.phase[endpoint] === Phase.spacing) this.#deadlines.delete(endpoint);
+    }
+    table.phase[endpoint] = Phase.ready;
+    this.#onReady(endpoint);
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * From what is seen (interfaces, endpoint definitions, statuses told outright) to each endpoint's status:
+ * docs/design.md, section 6. Pure: events go in, statuses come out of `emit` in the order in which they follow.
+ *
+ * Removal is the only thing that waits for the sources to be in sync; every other status is told at once.
+ */
+import type { EndpointId } from './id.js';
+import { Source, Status } from './status.js';
+
+/** What an endpoint's status follows from. */
+export type Definition =
+  | {
+      readonly kind: 'workload';
+      readonly id: EndpointId;
+      readonly interfaceName: string;
+      readonly active: boolean;
+    }
+  | {
+      readonly kind: 'host';
+      readonly id: EndpointId;
+      /** `*` stands for all interfaces; empty: resolved by the addresses. */
+      readonly interfaceName: string;
+      readonly expectedIps: readonly string[];
+    };
+
+export interface DeriverOptions {
+  /** Each interface whose name matches is a workload endpoint of its own (section 5.4); null: none is. */
+  readonly interfaces: RegExp | null;
+  readonly interfaceExclude: RegExp | null;
+  readonly emit: (id: EndpointId, status: Status, source: Source, observedAtUs: number) => void;
+}
+
+interface Link {
+  name: string;
+  running: boolean;
+  readonly addresses: Set<string>;
+}
+
+export class Deriver {
+  readonly #options: DeriverOptions;
+  readonly #links = new Map<number, Link>();
+  readonly #byName = new Map<string, number>();
+  readonly #definitions = new Map<string, Definition>();
+  readonly #workloadsByInterface = new Map<string, Set<string>>();
+  readonly #hosts = new Set<string>();
+  /** Endpoints whose dataplane tells their status itself: that wins. */
+  readonly #outright = new Set<string>();
+  readonly #last = new Map<string, Status>();
+
+  constructor(options: DeriverOptions) {
+    this.#options = options;
+  }
+
+  /** How many interfaces are known. */
+  get links(): number {
+    return this.#links.size;
+  }
+
+  /**
+   * An interface is there with this state: new, changed or renamed. A second index with a name that another one has
+   * means that the other one went and its deletion was not seen yet (Calico's C5).
+   */
+  linkSeen(ifindex: number, name: string, running: boolean, atUs: number): void {
+    const link = this.#links.get(ifindex);
+    if (link !== undefined && link.name !== name) this.#forgetName(ifindex, link, atUs);
+    const holder = this.#byName.get(name);
+    if (holder !== undefined && holder !== ifindex) this.linkGone(holder, atUs);
+    this.#links.set(ifindex, { name, running, addresses: link?.addresses ?? new Set() });
+    this.#byName.set(name, ifindex);
+    if (this.#standsAlone(name)) this.#define(interfaceDefinition(name));
+    this.#interfaceChanged(name, atUs);
+  }
+
+  linkGone(ifindex: number, atUs: number): void {
+    const link = this.#links.get(ifindex);
+    if (link === undefined) return;
+    this.#links.delete(ifindex);
+    this.#forgetName(ifindex, link, atUs);
+  }
+
+  addressSeen(ifindex: number, address: string, present: boolean, atUs: number): void {
+    const link = this.#links.get(ifindex);
+    if (link === undefined) return;
+    if (present) link.addresses.add(address);
+    else link.addresses.delete(address);
+    for (const key of this.#hosts) this.#judge(key, Source.netlink, atUs);
+  }
+
+  /** An endpoint is defined, or defined anew. */
+  define(definition: Definition, source: Source, atUs: number): void {
+    this.#judge(this.#define(definition), source, atUs);
+  }
+
+  /** Its definition is gone. The caller says so only when the source of definitions is in sync, or told it itself. */
+  undefine(id: EndpointId, source: Source, atUs: number): void {
+    const key = keyOf(id);
+    this.#undefine(key);
+    this.#outright.delete(key);
+    this.#tell(key, id, Status.removed, source, atUs);
+  }
+
+  /** The dataplane says an endpoint's status itself. `removed` gives the endpoint back to what is derived. */
+  told(id: EndpointId, status: Status, atUs: number): void {
+    const key = keyOf(id);
+    if (status === Status.removed) this.#outright.delete(key);
+    else this.#outright.add(key);
+    this.#tell(key, id, status, Source.felix, atUs);
+  }
+
+  get definitions(): IterableIterator<Definition> {
+    return this.#definitions.values();
+  }
+
+  #define(definition: Definition): string {
+    const key = keyOf(definition.id);
+    this.#undefine(key);
+    this.#definitions.set(key, definition);
+    if (definition.kind === 'host') {
+      this.#hosts.add(key);
+      return key;
+    }
+    const sharing = this.#workloadsByInterface.get(definition.interfaceName) ?? new Set();
+    sharing.add(key);
+    this.#workloadsByInterface.set(definition.interfaceName, sharing);
+    return key;
+  }
+
+  #undefine(key: string): void {
+    const definition = this.#definitions.get(key);
+    if (definition === undefined) return;
+    this.#definitions.delete(key);
+    this.#hosts.delete(key);
+    if (definition.kind === 'host') return;
+    const sharing = this.#workloadsByInterface.get(definition.interfaceName);
+    sharing?.delete(key);
+    if (sharing?.size === 0) this.#workloadsByInterface.delete(definition.interfaceName);
+  }
+
+  #standsAlone(name: string): boolean {
+    const { interfaces, interfaceExclude } = this.#options;
+    return interfaces !== null && interfaces.test(name) && !(interfaceExclude?.test(name) ?? false);
+  }
+
+  /** The name is no longer this interface's. */
+  #forgetName(ifindex: number, link: Link, atUs: number): void {
+    if (this.#byName.get(link.name) !== ifindex) return;
+    this.#byName.delete(link.name);
+    if (this.#standsAlone(link.name)) this.undefine(interfaceDefinition(link.name).id, Source.netlink, atUs);
+    this.#interfaceChanged(link.name, atUs);
+  }
+
+  #interfaceChanged(name: string, atUs: number): void {
+    for (const key of this.#workloadsByInterface.get(name) ?? []) this.#judge(key, Source.netlink, atUs);
+    for (const key of this.#hosts) this.#judge(key, Source.netlink, atUs);
+  }
+
+  #judge(key: string, source: Source, atUs: number): void {
+    const definition = this.#definitions.get(key);
+    if (definition === undefined || this.#outright.has(key)) return;
+    const status =
+      definition.kind === 'workload' ? this.#workloadStatus(definition) : this.#hostStatus(definition);
+    this.#tell(key, definition.id, status, source, atUs);
+  }
+
+  /** Never `error`: Neutron would make a failed VIF plug of it, and Nova give the VM up (Calico PR 10656). */
+  #workloadStatus(definition: Definition & { kind: 'workload' }): Status {
+    return definition.active && this.#isRunning(definition.interfaceName) ? Status.up : Status.down;
+  }
+
+  #hostStatus(definition: Definition & { kind: 'host' }): Status {
+    const { interfaceName, expectedIps } = definition;
+    if (interfaceName === '*') return Status.up;
+    if (interfaceName !== '') {
+      if (!this.#byName.has(interfaceName)) return Status.error;
+      return this.#isRunning(interfaceName) ? Status.up : Status.down;
+    }
+    const resolved = [...this.#links.values()].filter((link) =>
+      expectedIps.some((ip) => link.addresses.has(ip)),
+    );
+    if (resolved.length === 0) return Status.error;
+    return resolved.every((link) => link.running) ? Status.up : Status.down;
+  }
+
+  #isRunning(name: string): boolean {
+    const ifindex = this.#byName.get(name);
+    return ifindex !== undefined && this.#links.get(ifindex)!.running;
+  }
+
+  #tell(key: string, id: EndpointId, status: Status, source: Source, atUs: number): void {
+    if (this.#last.get(key) === status) return;
+    if (status === Status.removed) this.#last.delete(key);
+    else this.#last.set(key, status);
+    this.#options.emit(id, status, source, atUs);
+  }
+}
+
+function keyOf(id: EndpointId): string {
+  return id.kind === 'host' ? `h\0${id.endpoint}` : `w\0${id.orchestrator}\0${id.workload}\0${id.endpoint}`;
+}
+
+function interfaceDefinition(name: string): Definition & { kind: 'workload' } {
+  const id: EndpointId = { kind: 'workload', orchestrator: 'flapd', workload: name, endpoint: name };
+  return { kind: 'workload', id, interfaceName: name, active: true };
+}

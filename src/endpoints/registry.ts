@@ -1,0 +1,74 @@
+/** Which number stands for which status key: numbers are dense, so that they index the typed arrays of the core. */
+import type { EndpointId, EndpointIndex, EndpointKind, StatusKey } from './id.js';
+import { parseStatusKey, statusKey, type Where } from './key.js';
+
+export class EndpointRegistry {
+  readonly where: Where;
+  readonly #indexes = new Map<StatusKey, EndpointIndex>();
+  readonly #keys: StatusKey[] = [];
+  readonly #ids: EndpointId[] = [];
+  readonly #onNew: (endpoint: EndpointIndex, key: StatusKey, id: EndpointId) => void;
+
+  /** `onNew` is called for each number given out, before it is returned. */
+  constructor(where: Where, onNew: (endpoint: EndpointIndex, key: StatusKey, id: EndpointId) => void) {
+    this.where = where;
+    this.#onNew = onNew;
+  }
+
+  get size(): number {
+    return this.#indexes.size;
+  }
+
+  /** Throws an InvalidIdError for an id that no key can hold. */
+  intern(id: EndpointId): EndpointIndex {
+    return this.#add(statusKey(id, this.where), id);
+  }
+
+  /** The number of a key found in etcd; null where it is no status key of this host, or not in the form that we write. */
+  internKey(key: string): EndpointIndex | null {
+    const id = parseStatusKey(key, this.where);
+    if (id === null || statusKey(id, this.where) !== key) return null;
+    return this.#add(key as StatusKey, id);
+  }
+
+  /** From the journal: this number stood for this key. Ignored (false) where the key belongs to another host or region. */
+  restore(endpoint: EndpointIndex, key: string): boolean {
+    const id = parseStatusKey(key, this.where);
+    if (id === null) return false;
+    this.#keys[endpoint] = key as StatusKey;
+    this.#ids[endpoint] = id;
+    this.#indexes.set(key as StatusKey, endpoint);
+    return true;
+  }
+
+  find(id: EndpointId): EndpointIndex | undefined {
+    return this.#indexes.get(statusKey(id, this.where));
+  }
+
+  key(endpoint: EndpointIndex): StatusKey {
+    return this.#keys[endpoint]!;
+  }
+
+  id(endpoint: EndpointIndex): EndpointId {
+    return this.#ids[endpoint]!;
+  }
+
+  kind(endpoint: EndpointIndex): EndpointKind {
+    return this.#ids[endpoint]!.kind;
+  }
+
+  *indexes(): IterableIterator<EndpointIndex> {
+    yield* this.#indexes.values();
+  }
+
+  #add(key: StatusKey, id: EndpointId): EndpointIndex {
+    const known = this.#indexes.get(key);
+    if (known !== undefined) return known;
+    const endpoint = this.#keys.length as EndpointIndex;
+    this.#keys.push(key);
+    this.#ids.push(id);
+    this.#indexes.set(key, endpoint);
+    this.#onNew(endpoint, key, id);
+    return endpoint;
+  }
+}

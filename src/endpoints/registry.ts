@@ -45,6 +45,10 @@ export class EndpointRegistry {
     return this.#indexes.get(statusKey(id, this.where));
   }
 
+  has(endpoint: EndpointIndex): boolean {
+    return this.#keys[endpoint] !== undefined;
+  }
+
   key(endpoint: EndpointIndex): StatusKey {
     return this.#keys[endpoint]!;
   }

@@ -9,6 +9,7 @@ import type { Source, Status } from '../endpoints/status.js';
 export interface InterfaceCounters {
   readonly ifindex: number;
   readonly name: string;
+  readonly running: boolean;
   readonly upCount: number;
   readonly downCount: number;
 }
@@ -31,6 +32,7 @@ export interface Recovered {
       status: Status,
       source: Source,
       observedAtUs: number,
+      initial: boolean,
     ) => void,
   ): void;
 }
@@ -44,7 +46,18 @@ export interface Journal {
   readonly bytes: number;
   /** Names an endpoint's number; must come before its first append. */
   nameEndpoint(endpoint: EndpointIndex, key: string): void;
-  append(seq: number, endpoint: EndpointIndex, status: Status, source: Source, observedAtUs: number): void;
+  /**
+   * `initial`: the first sight of an endpoint of which nothing is known yet; no transition, should etcd turn out to
+   * have that status.
+   */
+  append(
+    seq: number,
+    endpoint: EndpointIndex,
+    status: Status,
+    source: Source,
+    observedAtUs: number,
+    initial: boolean,
+  ): void;
   /** A lane's cursor is committed in etcd: what it covers need not be sent again. `seqs[i]` is NaN for a confirming write. */
   committed(
     lane: number,

@@ -74,6 +74,8 @@ export class Reporter {
   #firstSeq = 1;
   #resyncRun = 0;
   #revision = 0;
+  /** #revision when the resync that is under way began. */
+  #revisionAtList = 0;
   #firstLane = 0;
   /** Learned from etcd's refusals; Infinity: none yet. */
   #maxOpsLearned = Number.POSITIVE_INFINITY;
@@ -295,6 +297,7 @@ export class Reporter {
   /** To be called before etcd's keys are listed. */
   beginResync(): void {
     this.#resyncRun++;
+    this.#revisionAtList = this.#revision;
     const { pending, phase, busyInResync, size } = this.#table;
     for (let endpoint = 0; endpoint < size; endpoint++) {
       if (pending[endpoint]! > 0 || phase[endpoint] === Phase.inflight)
@@ -315,7 +318,7 @@ export class Reporter {
     nowMs: number,
   ): { put: number; repaired: number; deleted: number } | null {
     if (this.#state !== 'writing') return null;
-    if (revision < this.#revision) {
+    if (revision < this.#revisionAtList) {
       this.probe();
       return null;
     }

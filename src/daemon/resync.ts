@@ -1,0 +1,104 @@
+/** Compares etcd's keys with the known states, now and then and when there is a reason to (docs/design.md, section 10). */
+import type { Etcd3 } from 'etcd3';
+import type { EndpointIndex } from '../endpoints/id.js';
+import { hostPrefix, parseStatusValue, workloadPrefix } from '../endpoints/key.js';
+import type { EndpointRegistry } from '../endpoints/registry.js';
+import type { Status } from '../endpoints/status.js';
+import { listPrefix } from '../etcd/list.js';
+import type { Driver } from './driver.js';
+
+export interface StatusListing {
+  readonly revision: number;
+  /** Null: a value that no reader could use. */
+  readonly statuses: ReadonlyMap<EndpointIndex, Status | null>;
+}
+
+/** This host's status keys as etcd has them. Keys of a foreign shape are left alone. Rejects with etcd3's error. */
+export async function listStatuses(client: Etcd3, registry: EndpointRegistry): Promise<StatusListing> {
+  const statuses = new Map<EndpointIndex, Status | null>();
+  let revision = 0;
+  for (const prefix of [workloadPrefix(registry.where), hostPrefix(registry.where)]) {
+    const listing = await listPrefix(client, prefix);
+    // Two lists are two moments: the older one decides what may be concluded from both.
+    revision = revision === 0 ? listing.revision : Math.min(revision, listing.revision);
+    for (const { key, value } of listing.keys) {
+      const endpoint = registry.internKey(key);
+      if (endpoint !== null) statuses.set(endpoint, parseStatusValue(value));
+    }
+  }
+  return { revision, statuses };
+}
+
+export type ResyncResult = 'clean' | 'corrected' | 'stale' | 'failed';
+
+export interface ResyncOptions {
+  readonly driver: Driver;
+  readonly registry: EndpointRegistry;
+  readonly client: () => Etcd3;
+  readonly intervalMs: number;
+  readonly inSync: () => boolean;
+  readonly onResult: (result: ResyncResult, corrections: { put: number; repaired: number; deleted: number }) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+const none = { put: 0, repaired: 0, deleted: 0 };
+/** A list that failed, or came too old, is asked for again so soon. */
+const againMs = 5000;
+
+export class Resync {
+  readonly #options: ResyncOptions;
+  #timer: NodeJS.Timeout | null = null;
+  #running: Promise<void> | null = null;
+  #stopped = false;
+
+  constructor(options: ResyncOptions) {
+    this.#options = options;
+  }
+
+  /** Begins a run at once, or right after the one that is under way: that one may have read too early. */
+  now(): void {
+    if (this.#running !== null) {
+      void this.#running.then(() => this.now());
+      return;
+    }
+    this.#arm(0);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  #arm(afterMs: number): void {
+    if (this.#stopped) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#running = this.#run().finally(() => {
+        this.#running = null;
+      });
+    }, afterMs);
+  }
+
+  async #run(): Promise<void> {
+    const { driver, registry, client, intervalMs, inSync, onResult, onError } = this.#options;
+    // A fleet must not list as one.
+    const nextMs = intervalMs * (0.9 + 0.2 * Math.random());
+    try {
+      driver.beginResync();
+      const { revision, statuses } = await listStatuses(client(), registry);
+      const corrections = driver.resync(statuses, revision, inSync());
+      if (corrections === null) {
+        onResult('stale', none);
+        this.#arm(Math.min(againMs, nextMs));
+        return;
+      }
+      const corrected = corrections.put + corrections.repaired + corrections.deleted > 0;
+      onResult(corrected ? 'corrected' : 'clean', corrections);
+      this.#arm(nextMs);
+    } catch (error) {
+      onResult('failed', none);
+      onError(error);
+      this.#arm(Math.min(againMs, nextMs));
+    }
+  }
+}

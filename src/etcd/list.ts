@@ -1,44 +1,51 @@
 /** Reads a whole prefix, page by page and at one revision, so that the answer is one moment's truth. */
 import type { Etcd3 } from 'etcd3';
+import { messageOf } from './classify.js';
 
 export interface ListedKey {
+  /** Bytes that are no UTF-8 come as replacement characters: no key of Calico's or ours has them. */
   readonly key: string;
   readonly value: Buffer;
   readonly modRevision: number;
 }
 
 export interface Listing {
-  /** Of etcd when the first page was read. */
+  /** etcd's when the first page was read: a watch from the next one on misses nothing. */
   readonly revision: number;
+  /** In the order of their bytes. */
   readonly keys: ListedKey[];
 }
 
-const compactionsMax = 3;
+const pageSizeDefault = 500;
+const attemptsMax = 3;
 
-/** Rejects with etcd3's error. A key that is no UTF-8 comes with replacement characters: no key of ours is like that. */
-export async function listPrefix(client: Etcd3, prefix: string, pageSize = 1000): Promise<Listing> {
+/** Rejects with etcd3's error, which classify() understands. */
+export async function listPrefix(
+  client: Etcd3,
+  prefix: string,
+  { pageSize = pageSizeDefault }: { pageSize?: number } = {},
+): Promise<Listing> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await readPages(client, prefix, pageSize);
+      return await readPages(client, Buffer.from(prefix), pageSize);
     } catch (error) {
-      // The revision of the first page was compacted away before the last one was read: start again at a newer one.
-      const compacted = error instanceof Error && error.message.includes('compacted');
-      if (!compacted || attempt === compactionsMax) throw error;
+      // The revision of the first page was compacted away before the last one was read: again, at a newer one.
+      if (attempt === attemptsMax || !messageOf(error).includes('has been compacted')) throw error;
     }
   }
 }
 
-async function readPages(client: Etcd3, prefix: string, pageSize: number): Promise<Listing> {
-  const end = prefixEnd(Buffer.from(prefix));
+async function readPages(client: Etcd3, prefix: Buffer, pageSize: number): Promise<Listing> {
+  const end = prefixEnd(prefix);
   const keys: ListedKey[] = [];
-  let from: Buffer = Buffer.from(prefix);
+  let from: Buffer = prefix.length === 0 ? Buffer.from([0]) : prefix;
   let revision = 0;
   for (;;) {
     const page = await client.kv.range({
       key: from,
       range_end: end,
       limit: pageSize,
-      ...(revision === 0 ? {} : { revision: String(revision) }),
+      ...(revision !== 0 && { revision: String(revision) }),
     });
     if (revision === 0) revision = Number(page.header.revision);
     for (const { key, value, mod_revision } of page.kvs) {
@@ -50,9 +57,15 @@ async function readPages(client: Etcd3, prefix: string, pageSize: number): Promi
   }
 }
 
-/** The first key after all that begin with the prefix. */
-export function prefixEnd(prefix: Buffer): Buffer {
-  const end = Buffer.from(prefix);
-  end[end.length - 1]!++;
+/**
+ * The end of the range that holds just the keys with a prefix (etcd, rpc.proto, RangeRequest.range_end): the prefix
+ * with its last byte one higher. Of the empty prefix, which all keys have, it is a zero byte: "to the end".
+ */
+export function prefixEnd(prefix: Uint8Array): Buffer {
+  let length = prefix.length;
+  while (length > 0 && prefix[length - 1] === 0xff) length--;
+  if (length === 0) return Buffer.from([0]);
+  const end = Buffer.from(prefix.subarray(0, length));
+  end[length - 1]!++;
   return end;
 }

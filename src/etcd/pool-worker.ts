@@ -1,0 +1,98 @@
+/**
+ * One worker thread of the pool, from its start to its end: a Piscina with a single thread. (One Piscina with several
+ * cannot end exactly the thread that hangs: its abort signals allow only one task at a time on each; and one thread
+ * that fails at its start makes it stop replacing any.) It is never repaired: whatever goes wrong ends it.
+ */
+import { Piscina } from 'piscina';
+import { messageOf } from './classify.js';
+import type { TxnResult, TxnTask, WorkerSettings } from './task.js';
+
+export interface PoolWorkerOptions {
+  readonly settings: WorkerSettings;
+  readonly url: URL;
+  readonly memoryMiB: number;
+  /** A task that takes longer is with a worker that hangs. */
+  readonly hangMs: number;
+  /** Called once, when it ends without having been told to. */
+  readonly onDied: (worker: PoolWorker, why: string) => void;
+}
+
+export class PoolWorker {
+  readonly #options: PoolWorkerOptions;
+  readonly #piscina: Piscina<TxnTask, TxnResult>;
+  /** When each task under way was handed over, oldest first. */
+  readonly #underWay = new Map<number, number>();
+  #nextId = 0;
+  /** Why it has ended; null: it lives. */
+  #ended: string | null = null;
+  #onIdle: (() => void) | null = null;
+
+  constructor(options: PoolWorkerOptions) {
+    this.#options = options;
+    const { settings, url, memoryMiB } = options;
+    this.#piscina = new Piscina({
+      filename: url.href,
+      minThreads: 1,
+      maxThreads: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      concurrentTasksPerWorker: Number.MAX_SAFE_INTEGER,
+      // 'sync' would put an idle thread to sleep: etcd's pings and hang-ups would go unseen.
+      atomics: 'disabled',
+      recordTiming: false,
+      workerHistogram: false,
+      workerData: settings,
+      resourceLimits: { maxOldGenerationSizeMb: memoryMiB },
+    });
+    this.#piscina.on('error', (error) => this.#die(messageOf(error)));
+    this.#piscina.on('workerDestroy', () => this.#die('it exited'));
+  }
+
+  get threadId(): number | undefined {
+    return this.#piscina.threads[0]?.threadId;
+  }
+
+  /** Rejects where the worker ends before the task does. */
+  async run(task: TxnTask): Promise<TxnResult> {
+    if (this.#ended !== null) throw new Error(this.#ended);
+    const id = this.#nextId++;
+    this.#underWay.set(id, performance.now());
+    try {
+      return await this.#piscina.run(task);
+    } catch (error) {
+      // A task that throws leaves its worker in a state that nobody knows.
+      this.#die(messageOf(error));
+      throw new Error(this.#ended ?? messageOf(error), { cause: error });
+    } finally {
+      this.#underWay.delete(id);
+      if (this.#underWay.size === 0) this.#onIdle?.();
+    }
+  }
+
+  /** Ends it if its oldest task has taken too long. */
+  check(nowMs: number): void {
+    const { hangMs } = this.#options;
+    const [oldestMs = nowMs] = this.#underWay.values();
+    if (nowMs - oldestMs >= hangMs) this.#die(`it has not answered for ${hangMs} ms`);
+  }
+
+  /** Lets it finish what it has, for so long, then ends it. */
+  async retire(deadlineMs: number): Promise<void> {
+    if (this.#underWay.size > 0 && this.#ended === null) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+        timer = setTimeout(resolve, deadlineMs);
+      });
+      clearTimeout(timer);
+    }
+    this.#ended ??= 'it was told to end';
+    await this.#piscina.destroy();
+  }
+
+  #die(why: string): void {
+    if (this.#ended !== null) return;
+    this.#ended = why;
+    this.#options.onDied(this, why);
+    void this.#piscina.destroy(); // it waits for the thread's end and does not reject
+  }
+}

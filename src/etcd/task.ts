@@ -1,0 +1,31 @@
+/** What the main thread and the workers say to each other: plain values, which are copied between threads. */
+import type { TxnAnswer } from '../reporter/answers.js';
+import type { EtcdConnection } from './connection.js';
+
+/** A worker's workerData. */
+export interface WorkerSettings {
+  readonly connection: EtcdConnection;
+  /** Transactions at a time: no more than there are lanes. */
+  readonly concurrency: number;
+  /** Whether tasks may ask for faults; see faults.ts. */
+  readonly faults: boolean;
+}
+
+/** Ways for a worker to fail, for tests. */
+export type WorkerFault = 'throw' | 'throwOutside' | 'exit' | 'outOfMemory' | 'hang';
+
+export interface TxnTask {
+  /** Null: only show that the worker is there. */
+  readonly request: Uint8Array | null;
+  /** The most that this worker may send in any second at present; 0: no limit. */
+  readonly perSecondMax: number;
+  readonly fault?: WorkerFault;
+}
+
+export interface TxnResult {
+  readonly answer: TxnAnswer;
+  /** Time at etcd. */
+  readonly durationMs: number;
+  /** Time that the rate held it back in the worker. */
+  readonly waitedMs: number;
+}

@@ -1,6 +1,7 @@
 /** Reads a whole prefix, page by page and at one revision, so that the answer is one moment's truth. */
 import type { Etcd3 } from 'etcd3';
 import { messageOf } from './classify.js';
+import { prefixEnd } from './prefix.js';
 
 export interface ListedKey {
   /** Bytes that are no UTF-8 come as replacement characters: no key of Calico's or ours has them. */
@@ -55,17 +56,4 @@ async function readPages(client: Etcd3, prefix: Buffer, pageSize: number): Promi
     if (!page.more || last === undefined) return { revision, keys };
     from = Buffer.concat([last.key, Buffer.from([0])]);
   }
-}
-
-/**
- * The end of the range that holds just the keys with a prefix (etcd, rpc.proto, RangeRequest.range_end): the prefix
- * with its last byte one higher. Of the empty prefix, which all keys have, it is a zero byte: "to the end".
- */
-export function prefixEnd(prefix: Uint8Array): Buffer {
-  let length = prefix.length;
-  while (length > 0 && prefix[length - 1] === 0xff) length--;
-  if (length === 0) return Buffer.from([0]);
-  const end = Buffer.from(prefix.subarray(0, length));
-  end[length - 1]!++;
-  return end;
 }

@@ -10,7 +10,7 @@ import { bytesField, varintField } from '../wire/protobuf.js';
 import { EtcdChannel } from './channel.js';
 import { classify, type Failure } from './classify.js';
 import { deadlineMsDefault, type EtcdConnection } from './connection.js';
-import { prefixEnd } from './list.js';
+import { prefixEnd } from './prefix.js';
 import { decodeWatchResponse, type WatchEvent, type WatchResponse } from './watch-response.js';
 
 export type { WatchEvent } from './watch-response.js';

@@ -22,8 +22,8 @@ export interface DriverEvents {
   txn(answer: string, durationMs: number, waitedMs: number, ops: number): void;
   retry(reason: string, message: string, delayMs: number): void;
   deadLetter(endpoint: EndpointIndex, status: Status, reason: string): void;
-  /** The claim is taken, with this epoch. */
-  claimed(epoch: number): void;
+  /** The claim is taken, with this epoch, at this revision. */
+  claimed(epoch: number, revision: number): void;
   fenced(by: string): void;
   /** etcd's keys are to be compared with what is known. */
   resync(reason: string): void;
@@ -109,7 +109,12 @@ export class Driver {
   introduce(endpoint: EndpointIndex): void {
     const { registry } = this.#options;
     const key = registry.key(endpoint);
-    this.reporter.addEndpoint(endpoint, registry.kind(endpoint), laneOf(key, this.reporter.lanes), Buffer.byteLength(key));
+    this.reporter.addEndpoint(
+      endpoint,
+      registry.kind(endpoint),
+      laneOf(key, this.reporter.lanes),
+      Buffer.byteLength(key),
+    );
   }
 
   start(): void {
@@ -139,7 +144,11 @@ export class Driver {
     this.reporter.beginResync();
   }
 
-  resync(listed: ReadonlyMap<EndpointIndex, Status | null>, revision: number, inSync: boolean): ReturnType<Reporter['resync']> {
+  resync(
+    listed: ReadonlyMap<EndpointIndex, Status | null>,
+    revision: number,
+    inSync: boolean,
+  ): ReturnType<Reporter['resync']> {
     this.#observedAtUs = Date.now() * 1000;
     const corrections = this.reporter.resync(listed, revision, inSync, performance.now());
     this.pollSoon();
@@ -213,7 +222,12 @@ export class Driver {
   async #send(txn: Txn, attempt: number): Promise<void> {
     const { pool, events } = this.#options;
     const { answer, durationMs, waitedMs } = await pool.run(txn.lane, this.#encode(txn));
-    events.txn(answer.kind === 'unclear' ? answer.reason : answer.kind, durationMs, waitedMs, txn.endpoints.length);
+    events.txn(
+      answer.kind === 'unclear' ? answer.reason : answer.kind,
+      durationMs,
+      waitedMs,
+      txn.endpoints.length,
+    );
     this.reporter.answered(txn.lane, attempt, answer, performance.now());
     this.pollSoon();
   }
@@ -221,9 +235,17 @@ export class Driver {
   async #claim(epoch: number): Promise<void> {
     const { identity, client, events } = this.#options;
     const answer = await takeClaim(client(), { ...identity, lanes: this.reporter.lanes, epoch });
+    // Cursors say nothing to another number of lanes: the one that they were written with serves until the next start.
+    if (answer.kind === 'claimed') this.#setLanes(answer.lanes);
     this.reporter.claimAnswered(answer, performance.now());
-    if (answer.kind === 'claimed') events.claimed(answer.epoch);
+    if (answer.kind === 'claimed') events.claimed(answer.epoch, answer.revision);
     this.pollSoon();
+  }
+
+  #setLanes(lanes: number): void {
+    const { registry } = this.#options;
+    if (lanes !== this.reporter.lanes)
+      this.reporter.setLanes(lanes, (endpoint) => laneOf(registry.key(endpoint), lanes));
   }
 
   #encode(txn: Txn): Uint8Array {

@@ -37,7 +37,10 @@ export interface ResyncOptions {
   readonly client: () => Etcd3;
   readonly intervalMs: number;
   readonly inSync: () => boolean;
-  readonly onResult: (result: ResyncResult, corrections: { put: number; repaired: number; deleted: number }) => void;
+  readonly onResult: (
+    result: ResyncResult,
+    corrections: { put: number; repaired: number; deleted: number },
+  ) => void;
   readonly onError: (error: unknown) => void;
 }
 

@@ -115,6 +115,7 @@ export class Lane {
   append(slot: number): void {
     const pool = this.#pool;
     pool.lanePrevious[slot] = this.last;
+    pool.laneNext[slot] = none;
     if (this.last === none) this.first = slot;
     else pool.laneNext[this.last] = slot;
     this.last = slot;

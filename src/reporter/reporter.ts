@@ -111,6 +111,11 @@ export class Reporter {
     return this.#epoch;
   }
 
+  /** Of this life. */
+  get firstSeq(): number {
+    return this.#firstSeq;
+  }
+
   get lastSeq(): number {
     return this.#nextSeq - 1;
   }
@@ -204,6 +209,26 @@ export class Reporter {
     this.#nextSeq = Math.max(lastSeq + 1, firstSeq);
     this.#firstSeq = this.#nextSeq;
     this.#schedule.durable(lastSeq, nowMs);
+  }
+
+  /** Another number of lanes, before the first claim: no transaction is under way yet. */
+  setLanes(count: number, laneOf: (endpoint: EndpointIndex) => number): void {
+    if (this.#epoch > 0) throw new Error('lanes cannot change while flapd writes');
+    const slots: number[] = [];
+    for (const lane of this.#lanes) {
+      for (let slot = lane.first; slot !== none; slot = this.#pool.laneNext[slot]!) slots.push(slot);
+    }
+    this.#lanes = this.#newLanes(count);
+    const { lane, queued, phase, size } = this.#table;
+    for (let endpoint = 0 as EndpointIndex; endpoint < size; endpoint++) {
+      if (!this.#table.has(endpoint)) continue;
+      lane[endpoint] = laneOf(endpoint);
+      queued[endpoint] = 0;
+      if (phase[endpoint] === Phase.ready) this.#laneOf(endpoint).queue(endpoint);
+    }
+    for (const slot of slots.sort((a, b) => this.#pool.seq[a]! - this.#pool.seq[b]!)) {
+      this.#laneOf(this.#pool.endpoint[slot]! as EndpointIndex).append(slot);
+    }
   }
 
   // --- events: observations --------------------------------------------------------------------------------------

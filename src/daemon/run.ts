@@ -1,0 +1,99 @@
+/** `flapd run`: the daemon from its start to its exit code. */
+import type { Settings } from '../config/settings.js';
+import { EmbeddedEtcd, findEtcdBinary } from '../etcd/embedded.js';
+import type { Journal, JournalListener } from '../journal/journal.js';
+import { MemoryJournal } from '../journal/memory.js';
+import { openLog } from '../telemetry/log.js';
+import { connectionOf } from './connection.js';
+import { Daemon } from './daemon.js';
+import { ExitCode } from './exit.js';
+
+export interface RunOptions {
+  /** End by itself after this; null: run until told to stop. */
+  readonly forMs: number | null;
+  /** Take the claim from another machine too. */
+  readonly takeClaim: boolean;
+  readonly version: string;
+}
+
+const fatalCodes = { fenced: ExitCode.denied, bug: ExitCode.bug, journal: ExitCode.io } as const;
+
+/** Returns the exit code. Throws where it cannot start; what is thrown says what to do. */
+export async function runDaemon(settings: Settings, options: RunOptions): Promise<number> {
+  const { values, sources } = settings;
+  const log = openLog({ level: values['log.level'], format: values['log.format'] });
+  log.info({ version: options.version, host: values.host, set: Object.fromEntries(sources) }, 'flapd starts');
+  if (values['journal.dir'] === null) {
+    log.warn({}, 'no journal: what is pending is lost if flapd ends unexpectedly');
+  }
+  let end: (code: number) => void = () => undefined;
+  const ended = new Promise<number>((resolve) => {
+    end = resolve;
+  });
+  const etcd = await startEmbedded(settings, (why) => {
+    log.error({ why }, 'the embedded etcd has ended by itself');
+    end(ExitCode.system);
+  });
+  const daemon = new Daemon({
+    settings: values,
+    connection: { ...connectionOf(values), ...(etcd === null ? {} : { endpoints: [etcd.endpoint] }) },
+    openJournal: (listener) => openJournal(settings, listener),
+    takeClaim: options.takeClaim,
+    version: options.version,
+    log,
+    onFatal: (code, why) => {
+      log.fatal(
+        { why },
+        code === 'fenced' ? 'another flapd writes for this host: this one stops' : 'flapd cannot go on',
+      );
+      end(fatalCodes[code]);
+    },
+  });
+  let signals = 0;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    signals++;
+    log.info({ signal }, signals === 1 ? 'stopping: writing what is pending' : 'stopping at once');
+    end(signals === 1 ? ExitCode.ok : ExitCode.backlog);
+    if (signals > 1) process.exit(ExitCode.backlog);
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  const timer = options.forMs === null ? null : setTimeout(() => end(ExitCode.ok), options.forMs);
+  try {
+    await Promise.race([daemon.start(), ended]);
+    const code = await ended;
+    const left = code === ExitCode.ok ? await daemon.stop(values['shutdown.drain']) : await daemon.abort();
+    if (code !== ExitCode.ok) return code;
+    if (left === 0) {
+      log.info({}, 'all is written; good-bye');
+      return ExitCode.ok;
+    }
+    log.warn(
+      { left },
+      values['journal.dir'] === null
+        ? 'transitions are left, and lost: there is no journal'
+        : 'transitions are left in the journal for the next start',
+    );
+    return ExitCode.backlog;
+  } finally {
+    if (timer !== null) clearTimeout(timer);
+    process.off('SIGTERM', onSignal);
+    process.off('SIGINT', onSignal);
+    await etcd?.stop();
+  }
+}
+
+function startEmbedded({ values }: Settings, onExit: (why: string) => void): Promise<EmbeddedEtcd | null> {
+  const dataDir = values['etcd.embeddedDir'];
+  if (dataDir === null) return Promise.resolve(null);
+  return EmbeddedEtcd.start({
+    binary: findEtcdBinary(),
+    dataDir,
+    clientPort: values['etcd.embeddedPort'],
+    onExit,
+  });
+}
+
+async function openJournal(_settings: Settings, listener: JournalListener): Promise<Journal> {
+  return new MemoryJournal(listener);
+}

@@ -1,0 +1,317 @@
+/**
+ * The metrics of docs/design.md, section 12. What changes with every transition is a plain number here and becomes a
+ * sample when it is asked for: the hot path pays an addition. No label grows with the endpoints.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  type OpenMetricsContentType,
+  type PrometheusContentType,
+  Registry,
+} from 'prom-client';
+
+export type MetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>;
+
+const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** A histogram that counts into an array: prom-client's own costs a microsecond for each observation. */
+class QuickHistogram {
+  readonly #bounds: readonly number[];
+  readonly #counts: Float64Array;
+  #sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    const bounds = this.#bounds;
+    let bucket = 0;
+    while (bucket < bounds.length && value > bounds[bucket]!) bucket++;
+    this.#counts[bucket]!++;
+    this.#sum += value;
+  }
+
+  /** Moves what was counted into a histogram of prom-client's. */
+  drainInto(histogram: Histogram): void {
+    // It has no way in for whole buckets: its own hash map is filled, as its zero() and reset() do.
+    const { hashMap } = histogram as unknown as {
+      hashMap: Record<string, { bucketValues: Record<string, number>; count: number; sum: number }>;
+    };
+    const entry = hashMap['']!;
+    let count = 0;
+    this.#bounds.forEach((bound, i) => {
+      entry.bucketValues[String(bound)] = (entry.bucketValues[String(bound)] ?? 0) + this.#counts[i]!;
+      count += this.#counts[i]!;
+    });
+    entry.count += count + this.#counts[this.#bounds.length]!;
+    entry.sum += this.#sum;
+    this.#counts.fill(0);
+    this.#sum = 0;
+  }
+}
+
+/** What is read from the running daemon when somebody asks for the metrics. */
+export interface Readings {
+  readonly accepted: ReadonlyMap<string, number>;
+  readonly ignored: ReadonlyMap<string, number>;
+  readonly pending: number;
+  readonly oldestPendingSeconds: number;
+  readonly endpoints: ReadonlyMap<string, number>;
+  readonly lanesInflight: number;
+  readonly epoch: number;
+  readonly etcdUp: boolean;
+  readonly txnRate: number;
+  readonly netlink: { messages: number; overruns: number; malformed: number; recoveredFlaps: number };
+  readonly frames: ReadonlyMap<string, number>;
+  readonly sourcesInSync: ReadonlyMap<string, boolean>;
+  readonly journalBytes: number;
+  readonly journalAccepting: boolean;
+  readonly workersReplaced: number;
+}
+
+export class Metrics {
+  readonly registry: Registry;
+  /** Accepted to committed, in seconds. */
+  readonly commitLatency = new QuickHistogram(latencySeconds);
+  committed = 0;
+  confirmations = 0;
+  recovered = 0;
+  readonly txnDuration: Histogram<'result'>;
+  readonly txnOps: Histogram;
+  readonly txnRetries: Counter<'reason'>;
+  readonly rateLimitWait: Histogram;
+  readonly resyncRuns: Counter<'result'>;
+  readonly resyncCorrections: Counter<'action'>;
+  readonly journalSync: Histogram;
+  readonly deadLetters: Counter;
+  readonly claims: Counter<'reason'>;
+  readonly #read: () => Readings;
+  readonly #lag = monitorEventLoopDelay({ resolution: 10 });
+
+  constructor(read: () => Readings, version: string) {
+    this.#read = read;
+    this.registry = new Registry();
+    const registers = [this.registry];
+    this.txnDuration = new Histogram({
+      name: 'flapd_txn_duration_seconds',
+      help: "Time of transactions at etcd, by etcd's answer",
+      labelNames: ['result'],
+      buckets: latencySeconds,
+      registers,
+    });
+    this.txnOps = new Histogram({
+      name: 'flapd_txn_ops',
+      help: 'Endpoints in a transaction',
+      buckets: [0, 1, 2, 5, 10, 20, 50, 100, 127, 500],
+      registers,
+    });
+    this.txnRetries = new Counter({
+      name: 'flapd_txn_retries_total',
+      help: 'Transactions sent again, by reason',
+      labelNames: ['reason'],
+      registers,
+    });
+    this.rateLimitWait = new Histogram({
+      name: 'flapd_rate_limit_wait_seconds',
+      help: "Time that transactions were held back in a worker's queue",
+      buckets: latencySeconds,
+      registers,
+    });
+    this.resyncRuns = new Counter({
+      name: 'flapd_resync_runs_total',
+      help: 'Comparisons of etcd with the known states',
+      labelNames: ['result'],
+      registers,
+    });
+    this.resyncCorrections = new Counter({
+      name: 'flapd_resync_corrections_total',
+      help: 'Keys that had to be put right',
+      labelNames: ['action'],
+      registers,
+    });
+    this.journalSync = new Histogram({
+      name: 'flapd_journal_fsync_seconds',
+      help: 'Time of fdatasync on the journal',
+      buckets: latencySeconds,
+      registers,
+    });
+    this.deadLetters = new Counter({
+      name: 'flapd_dead_letters_total',
+      help: 'Transitions that etcd would not take',
+      registers,
+    });
+    this.claims = new Counter({
+      name: 'flapd_claims_total',
+      help: 'Claims taken, by reason',
+      labelNames: ['reason'],
+      registers,
+    });
+    new Gauge({ name: 'flapd_build_info', help: 'Always 1', labelNames: ['version', 'node'], registers }).set(
+      { version, node: process.version },
+      1,
+    );
+    this.#readings();
+    this.#lag.enable();
+    collectDefaultMetrics({ register: this.registry });
+  }
+
+  close(): void {
+    this.#lag.disable();
+  }
+
+  #readings(): void {
+    this.#counters(
+      'flapd_transitions_accepted_total',
+      'Transitions accepted',
+      ['source', 'status'],
+      (r) => r.accepted,
+    );
+    this.#counters(
+      'flapd_transitions_ignored_total',
+      'Observations that made no transition',
+      ['reason'],
+      (r) => r.ignored,
+    );
+    this.#counters(
+      'flapd_feed_frames_total',
+      'Frames read from feeders',
+      ['source', 'result'],
+      (r) => r.frames,
+    );
+    this.#counter(
+      'flapd_transitions_committed_total',
+      'Transitions known to be in etcd',
+      () => this.committed,
+    );
+    this.#counter(
+      'flapd_confirmations_total',
+      'Final values put once more for their reader',
+      () => this.confirmations,
+    );
+    this.#counter(
+      'flapd_recovered_commits_total',
+      'Transactions whose answer was lost and that had been applied',
+      () => this.recovered,
+    );
+    this.#counter('flapd_netlink_messages_total', 'Messages from the kernel', (r) => r.netlink.messages);
+    this.#counter(
+      'flapd_netlink_overruns_total',
+      'Times that the kernel dropped messages',
+      (r) => r.netlink.overruns,
+    );
+    this.#counter(
+      'flapd_netlink_malformed_total',
+      'Messages that were damaged and skipped',
+      (r) => r.netlink.malformed,
+    );
+    this.#counter(
+      'flapd_carrier_flaps_recovered_total',
+      'Changes known from the carrier counters alone',
+      (r) => r.netlink.recoveredFlaps,
+    );
+    this.#counter(
+      'flapd_workers_replaced_total',
+      'Worker threads that had to be replaced',
+      (r) => r.workersReplaced,
+    );
+    this.#gauge('flapd_pending_transitions', 'Transitions accepted and not committed', (r) => r.pending);
+    this.#gauge('flapd_oldest_pending_seconds', 'Age of the oldest of them', (r) => r.oldestPendingSeconds);
+    this.#gauge('flapd_lane_inflight', 'Lanes with a transaction under way', (r) => r.lanesInflight);
+    this.#gauge('flapd_epoch', 'Of the claim; 0: not claimed', (r) => r.epoch);
+    this.#gauge('flapd_etcd_up', 'Whether etcd took the last transaction', (r) => Number(r.etcdUp));
+    this.#gauge('flapd_txn_rate', 'Transactions a second allowed now; 0: no limit', (r) => r.txnRate);
+    this.#gauge('flapd_journal_bytes', 'Size of the journal', (r) => r.journalBytes);
+    this.#gauge('flapd_journal_accepting', 'Whether the journal takes all that comes', (r) =>
+      Number(r.journalAccepting),
+    );
+    this.#labelled('flapd_endpoints', 'Endpoints', ['kind', 'status'], (r) => r.endpoints);
+    this.#labelled(
+      'flapd_source_in_sync',
+      'Whether a source has told all that exists',
+      ['source'],
+      (r) => r.sourcesInSync,
+    );
+    const latency: Histogram = new Histogram({
+      name: 'flapd_commit_latency_seconds',
+      help: 'From accepted to committed',
+      buckets: latencySeconds,
+      registers: [this.registry],
+      collect: (): void => this.commitLatency.drainInto(latency),
+    });
+    const lag = new Gauge({
+      name: 'flapd_eventloop_lag_seconds',
+      help: 'Delay of the main loop since the last scrape',
+      labelNames: ['quantile'],
+      registers: [this.registry],
+      collect: () => {
+        for (const quantile of [0.5, 0.99, 1])
+          lag.set({ quantile: String(quantile) }, this.#lag.percentile(quantile * 100) / 1e9);
+        this.#lag.reset();
+      },
+    });
+  }
+
+  #counter(name: string, help: string, value: (readings: Readings) => number): void {
+    const counter = new Counter({
+      name,
+      help,
+      registers: [this.registry],
+      collect: () => {
+        counter.reset();
+        counter.inc(value(this.#read()));
+      },
+    });
+  }
+
+  /** The map's keys are the labels' values with a space between. */
+  #counters(
+    name: string,
+    help: string,
+    labelNames: string[],
+    values: (readings: Readings) => ReadonlyMap<string, number>,
+  ): void {
+    const counter = new Counter({
+      name,
+      help,
+      labelNames,
+      registers: [this.registry],
+      collect: () => {
+        counter.reset();
+        for (const [labels, value] of values(this.#read())) counter.labels(...labels.split(' ')).inc(value);
+      },
+    });
+  }
+
+  #gauge(name: string, help: string, value: (readings: Readings) => number): void {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      registers: [this.registry],
+      collect: (): void => gauge.set(value(this.#read())),
+    });
+  }
+
+  #labelled(
+    name: string,
+    help: string,
+    labelNames: string[],
+    values: (readings: Readings) => ReadonlyMap<string, number | boolean>,
+  ): void {
+    const gauge = new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [this.registry],
+      collect: () => {
+        gauge.reset();
+        for (const [labels, value] of values(this.#read()))
+          gauge.labels(...labels.split(' ')).set(Number(value));
+      },
+    });
+  }
+}

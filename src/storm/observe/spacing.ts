@@ -1,0 +1,50 @@
+/**
+ * Whether transitions of one endpoint were spaced as docs/design.md, section 9 says: at least
+ * min(endpointDelay, endpointCatchUp / pending) apart. Pure.
+ *
+ * The storm sees commits, not what was pending inside flapd when it chose the distance. But that cannot have been more
+ * than what had been told and was not committed when the later transition was seen: so this many give a distance
+ * that flapd must at least have kept. A gap is measured between two arrivals at the storm's watch, whose delay
+ * varies: a gap counts as too short only if it is so by more than the tolerance.
+ */
+export interface SpacingRule {
+  readonly endpointDelayMs: number;
+  readonly endpointCatchUpMs: number;
+}
+
+/** How late one answer of the watch may come compared with the next, on a busy machine. */
+export const spacingToleranceMs = 100;
+
+export interface Spacing {
+  /** The shortest gap between two transitions of one endpoint; null: there were no two. */
+  readonly min: number | null;
+  readonly violations: number;
+}
+
+/**
+ * @param toldAtMs by endpoint: when each expected transition was told, rising
+ * @param committedAtMs by endpoint: when each transition's commit was seen, in order (confirming writes left out)
+ */
+export function judgeSpacing(
+  rule: SpacingRule,
+  toldAtMs: readonly (readonly number[])[],
+  committedAtMs: readonly (readonly number[])[],
+): Spacing {
+  let min: number | null = null;
+  let violations = 0;
+  committedAtMs.forEach((commits, endpoint) => {
+    const told = toldAtMs[endpoint] ?? [];
+    let toldBefore = 0;
+    for (let k = 1; k < commits.length; k++) {
+      const at = commits[k]!;
+      while (toldBefore < told.length && told[toldBefore]! <= at) toldBefore++;
+      const pendingMax = Math.max(1, toldBefore - k);
+      const required = Math.min(rule.endpointDelayMs, rule.endpointCatchUpMs / pendingMax);
+      const gap = at - commits[k - 1]!;
+      if (min === null || gap < min) min = gap;
+      // Half of a short distance is still asked for, so that the tolerance never excuses everything.
+      if (gap < required - Math.min(spacingToleranceMs, required / 2)) violations++;
+    }
+  });
+  return { min: min === null ? null : Math.round(min * 10) / 10, violations };
+}

@@ -44,7 +44,8 @@ export class PoolWorker {
       resourceLimits: { maxOldGenerationSizeMb: memoryMiB },
     });
     this.#piscina.on('error', (error) => this.#die(messageOf(error)));
-    this.#piscina.on('workerDestroy', () => this.#die('it exited'));
+    // Piscina tells this first, and only then why, if there was an error. Without one, the thread has exited.
+    this.#piscina.on('workerDestroy', () => setImmediate(() => this.#die('it exited')));
   }
 
   get threadId(): number | undefined {

@@ -1,7 +1,7 @@
 /** A TCP proxy in front of a server, with the faults of a network: answers cut off, delayed, or swallowed. */
 import { connect, createServer, type Socket } from 'node:net';
 
-export interface Proxy {
+export interface FaultyProxy {
   /** `http://127.0.0.1:port` */
   readonly endpoint: string;
   /** Bytes that came back from the target since the start. */
@@ -18,7 +18,7 @@ export interface Proxy {
 }
 
 /** `target`: `http://host:port` or `host:port`. */
-export async function startProxy(target: string): Promise<Proxy> {
+export async function startProxy(target: string): Promise<FaultyProxy> {
   const { hostname, port } = new URL(target.includes('://') ? target : `http://${target}`);
   const pairs = new Set<{ near: Socket; far: Socket }>();
   let cuts = 0;

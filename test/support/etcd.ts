@@ -13,6 +13,8 @@ export type EtcdVersion = '3.4' | '3.5';
 export interface EtcdOptions {
   /** 3.5 unless said otherwise. */
   readonly version?: EtcdVersion;
+  /** Any free one unless said otherwise. */
+  readonly port?: number;
   readonly args?: readonly string[];
 }
 
@@ -43,8 +45,8 @@ export function etcdBinary(version: EtcdVersion = '3.5'): string {
   return path;
 }
 
-export async function startEtcd({ version = '3.5', args = [] }: EtcdOptions = {}): Promise<Etcd> {
-  const [port, peerPort] = [await freePort(), await freePort()];
+export async function startEtcd({ version = '3.5', args = [], ...options }: EtcdOptions = {}): Promise<Etcd> {
+  const [port, peerPort] = [options.port ?? (await freePort()), await freePort()];
   const member = new Member('test', version, port, peerPort, `test=http://127.0.0.1:${peerPort}`);
   await member.start(args);
   return member;

@@ -26,6 +26,7 @@ export class PoolWorker {
   /** Why it has ended; null: it lives. */
   #ended: string | null = null;
   #onIdle: (() => void) | null = null;
+  #destroyed: Promise<void> | null = null;
 
   constructor(options: PoolWorkerOptions) {
     this.#options = options;
@@ -46,10 +47,6 @@ export class PoolWorker {
     this.#piscina.on('error', (error) => this.#die(messageOf(error)));
     // Piscina tells this first, and only then why, if there was an error. Without one, the thread has exited.
     this.#piscina.on('workerDestroy', () => setImmediate(() => this.#die('it exited')));
-  }
-
-  get threadId(): number | undefined {
-    return this.#piscina.threads[0]?.threadId;
   }
 
   /** Rejects where the worker ends before the task does. */
@@ -87,13 +84,19 @@ export class PoolWorker {
       clearTimeout(timer);
     }
     this.#ended ??= 'it was told to end';
-    await this.#piscina.destroy();
+    await this.#destroy();
   }
 
   #die(why: string): void {
     if (this.#ended !== null) return;
     this.#ended = why;
     this.#options.onDied(this, why);
-    void this.#piscina.destroy(); // it waits for the thread's end and does not reject
+    void this.#destroy(); // it waits for the thread's end and does not reject
+  }
+
+  /** Once: a second destroy() before the thread has exited makes Piscina take the exit for a failure, and start another thread. */
+  #destroy(): Promise<void> {
+    this.#destroyed ??= this.#piscina.destroy();
+    return this.#destroyed;
   }
 }

@@ -37,7 +37,8 @@ export class PoolWorker {
       maxThreads: 1,
       idleTimeout: Number.POSITIVE_INFINITY,
       concurrentTasksPerWorker: Number.MAX_SAFE_INTEGER,
-      // 'sync' would put an idle thread to sleep: etcd's pings and hang-ups would go unseen.
+      // 'sync' would put an idle thread to sleep: etcd's pings and hang-ups would go unseen. 'async' saves a third of
+      // the 50 us that handing a task over costs, but, measured with a real etcd behind it, nothing on the whole.
       atomics: 'disabled',
       recordTiming: false,
       workerHistogram: false,

@@ -9,13 +9,6 @@ export interface FaultActions {
   stopEtcd(stoppedMs: number): Promise<void>;
 }
 
-export interface Progress {
-  /** Share of the steps that flapd has taken, 0 to 1. */
-  taken(): number;
-  /** Share of the transitions that etcd has, 0 to 1. */
-  committed(): number;
-}
-
 export interface FaultListener {
   fault(kind: FaultKind, phase: 'begins' | 'over'): void;
 }
@@ -31,20 +24,21 @@ export class Faults {
   /** Those that have not begun. */
   readonly #ahead: Set<Fault>;
   readonly #actions: FaultActions;
-  readonly #progress: Progress;
+  readonly #share: () => number;
   readonly #listener: FaultListener;
 
+  /** `share`: how much of the storm flapd has taken, 0 to 1. What it has taken last is still on its way to etcd. */
   constructor(
     faults: readonly Fault[],
     steps: number,
     actions: FaultActions,
-    progress: Progress,
+    share: () => number,
     listener: FaultListener,
   ) {
     this.#ahead = new Set(faults);
     this.#steps = steps;
     this.#actions = actions;
-    this.#progress = progress;
+    this.#share = share;
     this.#listener = listener;
   }
 
@@ -61,16 +55,20 @@ export class Faults {
   async run(signal: AbortSignal): Promise<void> {
     const all = [...this.#ahead];
     await Promise.all([
-      this.#runInTurn(all.filter(({ kind }) => kind === 'killFlapd'), signal),
-      this.#runInTurn(all.filter(({ kind }) => kind !== 'killFlapd'), signal),
+      this.#runInTurn(
+        all.filter(({ kind }) => kind === 'killFlapd'),
+        signal,
+      ),
+      this.#runInTurn(
+        all.filter(({ kind }) => kind !== 'killFlapd'),
+        signal,
+      ),
     ]);
   }
 
   async #runInTurn(faults: readonly Fault[], signal: AbortSignal): Promise<void> {
     for (const fault of faults) {
-      // flapd is to be struck while it takes transitions in, etcd while it takes them.
-      const share = fault.kind === 'killFlapd' ? this.#progress.taken : this.#progress.committed;
-      while (share() < fault.at) await sleep(pollMs, undefined, { signal });
+      while (this.#share() < fault.at) await sleep(pollMs, undefined, { signal });
       await sleep(fault.delayMs, undefined, { signal });
       this.#listener.fault(fault.kind, 'begins');
       this.#ahead.delete(fault);

@@ -11,6 +11,8 @@ export interface StormOptions {
   readonly flapRate: number;
   /** The share of all transitions that endpoint 0 takes; null: it is one among equals. */
   readonly hot: number | null;
+  /** How often an endpoint is removed instead of going to its other status, 0 to 1. */
+  readonly removals: number;
   /** All of flapd's standard settings, and two checks more. */
   readonly production: boolean;
   readonly chaos: boolean;
@@ -29,7 +31,8 @@ export interface StormOptions {
 
 /** What goes on, as it happens: for a progress bar, and for tests that send signals of their own. */
 export type StormEvent =
-  | { readonly event: 'etcd' | 'flapd'; readonly pid: number }
+  | { readonly event: 'etcd'; readonly pid: number }
+  | { readonly event: 'flapd'; readonly pid: number }
   | { readonly event: 'begins'; readonly host: string; readonly revision: number }
   | { readonly event: 'progress'; readonly committed: number; readonly transitions: number }
   | { readonly event: 'fault'; readonly fault: string; readonly phase: 'begins' | 'over' }

@@ -50,7 +50,10 @@ export function passed(report: StormReport): boolean {
 /** The table, without a final newline. */
 export function describe(report: StormReport): string {
   const rows: [string, string][] = [
-    ['sent', `${report.sent} transitions of ${report.endpoints} endpoints via ${report.via} (seed ${report.seed})`],
+    [
+      'sent',
+      `${report.sent} transitions of ${report.endpoints} endpoints via ${report.via} (seed ${report.seed})`,
+    ],
     ['committed', String(report.committed)],
     ['lost', count(report.lost)],
     ['duplicated', count(report.duplicated)],
@@ -73,7 +76,10 @@ export function describe(report: StormReport): string {
   if (report.watchAnswerBytesMax !== undefined)
     rows.push(['watch answers', `${report.watchAnswerBytesMax} bytes at most`]);
   if (report.spacingMs !== undefined)
-    rows.push(['spacing', `${report.spacingMs.min ?? '-'} ms at least, ${report.spacingMs.violations} too short`]);
+    rows.push([
+      'spacing',
+      `${report.spacingMs.min ?? '-'} ms at least, ${report.spacingMs.violations} too short`,
+    ]);
   const width = Math.max(...rows.map(([name]) => name.length));
   const lines = rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`);
   lines.push('', verdict(report));

@@ -10,6 +10,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Status } from '../endpoints/status.js';
+import { conclude } from './conclude.js';
+import type { Course } from './course.js';
 import type { Driver } from './drive/driver.js';
 import { FeedDriver } from './drive/feed.js';
 import { NetlinkDriver } from './drive/netlink.js';
@@ -18,42 +20,23 @@ import { Faults } from './faults.js';
 import { GatewayWatch } from './observe/gateway.js';
 import { Observer } from './observe/observer.js';
 import { Tracker } from './observe/tracker.js';
-import type { StormEvent, StormListener, StormOptions } from './options.js';
-import { expectedOf, type Known } from './plan/expectation.js';
+import type { StormListener, StormOptions } from './options.js';
+import { type Expectation, expectedOfFeed, expectedOfInterface, type Known } from './plan/expectation.js';
 import { planFaults } from './plan/faults.js';
 import { makePlan, type Plan } from './plan/plan.js';
-import { conclude } from './conclude.js';
 import type { StormReport } from './report.js';
 import { durationOf } from './subject/settings.js';
 import { Subject } from './subject/subject.js';
-import type { Usage } from './subject/usage.js';
-
-/** How often an endpoint of a feed storm is removed instead of going to its other status. */
-const removals = 0.05;
 
 const pollMs = 10;
 const progressMs = 200;
+const deathGraceMs = 500;
 const gatewayDeadlineMs = 10_000;
 /** Beyond the time after which a confirming write is due, for it to arrive. */
 const confirmationSlackMs = 1000;
 
 export class StormError extends Error {
   readonly code = 'STORM';
-}
-
-/** What was seen of a storm, for conclude.ts to judge. */
-export interface Course {
-  readonly options: StormOptions;
-  readonly plan: Plan;
-  readonly tracker: Tracker;
-  readonly initial: Known;
-  /** Of etcd, when the storm began. */
-  readonly revision: number;
-  readonly startedAtMs: number;
-  readonly usage: Usage;
-  readonly gateway: GatewayWatch | null;
-  readonly interrupted: boolean;
-  readonly problems: readonly string[];
 }
 
 /**
@@ -81,7 +64,10 @@ class Storm {
   readonly #trouble = new AbortController();
   readonly #signal: AbortSignal;
   readonly #initial: Known;
+  readonly #expectedOf: Expectation;
   readonly #host: string;
+  /** Why etcd or flapd ended by itself; null: neither has. */
+  #death: string | null = null;
   #subject: Subject | null = null;
   #driver: Driver | null = null;
   #observer: Observer | null = null;
@@ -94,18 +80,20 @@ class Storm {
     this.#signal = AbortSignal.any([user, this.#trouble.signal]);
     // Interfaces are there, and up, before flapd is; an endpoint of a feed is first heard of in the storm.
     this.#initial = options.via === 'netlink' ? Status.up : null;
+    this.#expectedOf = options.via === 'netlink' ? expectedOfInterface : expectedOfFeed;
     // Nobody else's keys, and none of an earlier storm.
     this.#host = `storm-${options.seed}-${randomBytes(4).toString('hex')}`;
   }
 
   async run(): Promise<StormReport> {
-    const { seed, endpoints, transitions, hot, via } = this.#options;
+    const { seed, endpoints, transitions, hot, removals } = this.#options;
     const plan = makePlan({
       seed,
       endpoints,
       transitions,
       hot,
-      removals: via === 'feed' ? removals : 0,
+      removals,
+      expectedOf: this.#expectedOf,
       initial: this.#initial,
     });
     const { subject, driver } = await this.#start();
@@ -148,7 +136,10 @@ class Storm {
 
   async #start(): Promise<{ subject: Subject; driver: Driver }> {
     const subject = await Subject.open(this.#options, this.#host, {
-      died: (why) => this.#trouble.abort(new StormError(why)),
+      died: (why) => {
+        this.#death ??= why;
+        this.#trouble.abort(new StormError(why));
+      },
       started: (event, pid) => this.#listener({ event, pid }),
     });
     this.#subject = subject;
@@ -181,7 +172,7 @@ class Storm {
     const told = (step: number, nowMs: number): void => {
       const endpoint = plan.endpoints[step]!;
       const status = plan.statuses[step] as Status;
-      tracker.told(endpoint, expectedOf(known[endpoint]!, status).length, nowMs);
+      tracker.told(endpoint, this.#expectedOf(known[endpoint]!, status).length, nowMs);
       known[endpoint] = status;
     };
     const parts = [
@@ -196,7 +187,6 @@ class Storm {
 
   #faults(plan: Plan, tracker: Tracker, subject: Subject, driver: Driver): Faults {
     const { seed, chaos, etcdKillAt, etcdStopAt, etcdStopForMs } = this.#options;
-    const committed = (): number => tracker.committed / plan.transitions;
     return new Faults(
       planFaults({ seed, chaos, etcdKillAt, etcdStopAt, etcdStopForMs }),
       plan.length,
@@ -211,7 +201,7 @@ class Storm {
         stopEtcd: (stoppedMs) => subject.etcd.freeze(stoppedMs),
       },
       // What is carried out on interfaces says nothing of flapd: it may not even have started again.
-      { committed, taken: driver.connections === null ? committed : () => driver.taken / plan.length },
+      () => (driver.connections === null ? tracker.committed / plan.transitions : driver.taken / plan.length),
       { fault: (fault, phase) => this.#listener({ event: 'fault', fault, phase }) },
     );
   }
@@ -253,18 +243,25 @@ class Storm {
   /** flapd ends: what it has not written by then, it will not write. Returns what went wrong so far. */
   async #end(plan: Plan, subject: Subject, driver: Driver): Promise<string[]> {
     const problems: string[] = [];
-    const { reason } = this.#trouble.signal;
-    if (this.#trouble.signal.aborted) problems.push(reason instanceof Error ? reason.message : String(reason));
+    if (this.#trouble.signal.aborted) {
+      // That a connection broke is often heard before why.
+      await subject.daemon.endsWithin(deathGraceMs);
+      const { reason } = this.#trouble.signal;
+      const why = reason instanceof Error ? reason.message : String(reason);
+      if (this.#death !== null) problems.push(this.#death);
+      if (why !== this.#death) problems.push(why);
+    }
     await driver.close();
     const code = await subject.daemon.stop();
     const stopped = this.#signal.aborted;
     if (!stopped) {
-      if (code !== 0) problems.push(`flapd ended with ${code === null ? 'SIGKILL, not by itself,' : `exit code ${code}`} after the storm`);
+      if (code !== 0)
+        problems.push(
+          `flapd ended with ${code === null ? 'SIGKILL, not by itself,' : `exit code ${code}`} after the storm`,
+        );
       const wrong = driver.crossCheck(plan);
       if (wrong !== null) problems.push(wrong);
     }
     return this.#user.aborted ? [] : problems;
   }
 }
-
-export type { StormEvent };

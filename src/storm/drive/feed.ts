@@ -48,7 +48,9 @@ export class FeedDriver implements Driver {
   constructor(options: FeedDriverOptions) {
     this.#options = options;
     this.ids = Array.from({ length: options.endpoints }, (_, i) => stormEndpoint(i));
-    this.#encoded = this.ids.map((id) => [Status.removed, Status.up, Status.down].map((status) => encodeStatus(id, status)));
+    this.#encoded = this.ids.map((id) =>
+      [Status.removed, Status.up, Status.down].map((status) => encodeStatus(id, status)),
+    );
   }
 
   get connections(): number {
@@ -81,7 +83,9 @@ export class FeedDriver implements Driver {
       } catch (cause) {
         if (performance.now() > deadlineMs) {
           const why = cause instanceof Error ? cause.message : String(cause);
-          throw new FeedDriverError(`flapd does not listen on ${this.#options.socketPath}: ${why}`, { cause });
+          throw new FeedDriverError(`flapd does not listen on ${this.#options.socketPath}: ${why}`, {
+            cause,
+          });
         }
         await sleep(reconnectMs);
       }
@@ -181,7 +185,8 @@ export class FeedDriver implements Driver {
     this.#connecting = this.connect(signal)
       .then(() => {
         for (const step of run.newest) {
-          const acknowledgedRemoval = step !== none && run.acknowledged[step] === 1 && run.plan.statuses[step] === Status.removed;
+          const acknowledgedRemoval =
+            step !== none && run.acknowledged[step] === 1 && run.plan.statuses[step] === Status.removed;
           if (step !== none && !acknowledgedRemoval) this.#send(run, step);
         }
       })

@@ -5,7 +5,7 @@
  */
 import { spawn } from 'node:child_process';
 
-const mark = 'FLAPD_STORM_NAMESPACE';
+const mark = 'IN_FLAPD_STORM_NAMESPACE';
 
 export class NamespaceError extends Error {
   readonly code: 'NAMESPACE_DENIED' | 'NAMESPACE_FAILED';

@@ -1,6 +1,7 @@
 /**
  * A storm of real interfaces: veth pairs in the storm's own namespace. flapd watches one side; the other side is taken
- * down and up, which takes the carrier of the watched side away and gives it back. The kernel may merge what it tells
+ * down and up, which takes the carrier of the watched side away and gives it back; and now and then a pair is deleted and
+ * made again under the same name, as a rebuilt VM's is. The kernel may merge what it tells
  * about that for up to a second (docs/design.md, section 5.1), so a commit may come that much later than its flap;
  * the kernel's carrier counters say afterwards that each flap did happen.
  */
@@ -26,6 +27,7 @@ export class NetlinkDriver implements Driver {
   readonly #endpoints: number;
   #ip: IpBatch | null = null;
   #before: (Counters | null)[] = [];
+  readonly #gone = new Set<number>();
   #taken = 0;
 
   constructor(endpoints: number) {
@@ -47,11 +49,7 @@ export class NetlinkDriver implements Driver {
     const ip = new IpBatch();
     this.#ip = ip;
     for (let i = 0; i < this.#endpoints; i++) {
-      await ip.run(
-        `link add name ${watched(i)} type veth peer name ${peer(i)}`,
-        `link set dev ${watched(i)} up`,
-        `link set dev ${peer(i)} up`,
-      );
+      await ip.run(...creation(i), `link set dev ${peer(i)} up`);
     }
     this.#before = this.ids.map((_, i) => countersOf(watched(i)));
   }
@@ -62,9 +60,8 @@ export class NetlinkDriver implements Driver {
     for (let step = 0; step < plan.length; step++) {
       const wait = pace.wait(step, signal);
       if (wait !== undefined) await wait;
-      const direction = plan.statuses[step] === Status.up ? 'up' : 'down';
       events.told(step, performance.now());
-      await this.#ip!.run(`link set dev ${peer(plan.endpoints[step]!)} ${direction}`);
+      await this.#bringAbout(plan.endpoints[step]!, plan.statuses[step] as Status);
       this.#taken++;
     }
   }
@@ -73,9 +70,12 @@ export class NetlinkDriver implements Driver {
     for (const [i, statuses] of plan.expected.entries()) {
       const before = this.#before[i];
       const after = countersOf(watched(i));
-      if (before == null || after === null) continue; // /sys is not this namespace's
-      const ups = statuses.filter((status) => status === Status.up).length;
-      const downs = statuses.length - ups;
+      if (before == null || after === null) continue; // it is removed, or /sys is not this namespace's
+      // A rebuilt interface has counted from its `down` on.
+      const rebuiltAt = statuses.lastIndexOf(Status.removed);
+      const counted = rebuiltAt < 0 ? statuses : statuses.slice(rebuiltAt + 2);
+      const ups = counted.filter((status) => status === Status.up).length;
+      const downs = counted.length - ups;
       if (after.ups - before.ups === ups && after.downs - before.downs === downs) continue;
       return (
         `the kernel counted ${after.ups - before.ups} ups and ${after.downs - before.downs} downs of ` +
@@ -85,9 +85,33 @@ export class NetlinkDriver implements Driver {
     return null;
   }
 
+  async #bringAbout(endpoint: number, status: Status): Promise<void> {
+    const ip = this.#ip!;
+    if (status === Status.removed) {
+      await ip.run(`link delete dev ${watched(endpoint)}`);
+      this.#gone.add(endpoint);
+      return;
+    }
+    if (this.#gone.delete(endpoint)) {
+      // The same name, another interface.
+      await ip.run(...creation(endpoint));
+      this.#before[endpoint] = countersOf(watched(endpoint));
+      if (status === Status.down) return;
+    }
+    await ip.run(`link set dev ${peer(endpoint)} ${status === Status.up ? 'up' : 'down'}`);
+  }
+
   async close(): Promise<void> {
     await this.#ip?.close();
   }
+}
+
+/** The watched side is up, and has no carrier until its peer is up as well. */
+function creation(number: number): string[] {
+  return [
+    `link add name ${watched(number)} type veth peer name ${peer(number)}`,
+    `link set dev ${watched(number)} up`,
+  ];
 }
 
 function watched(number: number): string {

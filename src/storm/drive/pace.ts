@@ -1,5 +1,5 @@
 /** How fast a plan is carried out: at a set rate, or as fast as it goes; and never beyond a gate. */
-import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 
 export interface Pace {
   /**
@@ -28,7 +28,8 @@ export function makePace({ stepsPerSecond, gate }: PaceOptions): Pace {
     wait(step, signal) {
       startedAtMs ??= performance.now();
       if (signal.aborted) return Promise.reject(signal.reason);
-      if (step < gate() && dueAtMs(step) <= performance.now()) return step % stepsPerTurn === 0 ? turn() : undefined;
+      if (step < gate() && dueAtMs(step) <= performance.now())
+        return step % stepsPerTurn === 0 ? turn() : undefined;
       return (async () => {
         while (step >= gate() || dueAtMs(step) > performance.now()) {
           await sleep(1, undefined, { signal });

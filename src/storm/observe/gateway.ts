@@ -41,7 +41,8 @@ export class GatewayWatch {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(
-        () => reject(new Error(`${this.#url} did not open a watch within ${deadlineMs} ms: ${this.#lastError}`)),
+        () =>
+          reject(new Error(`${this.#url} did not open a watch within ${deadlineMs} ms: ${this.#lastError}`)),
         deadlineMs,
       );
     });
@@ -80,7 +81,9 @@ export class GatewayWatch {
   }
 
   #answer(line: Buffer): void {
-    const answer = JSON.parse(line.toString('utf8')) as { result?: { created?: boolean; events?: unknown[] } };
+    const answer = JSON.parse(line.toString('utf8')) as {
+      result?: { created?: boolean; events?: unknown[] };
+    };
     if (answer.result?.created === true) this.#onCreated();
     if ((answer.result?.events?.length ?? 0) === 0) return;
     this.answers++;

@@ -24,7 +24,10 @@ export async function readHistory(
   fromRevision: number,
   deadlineMs: number,
 ): Promise<readonly WatchEvent[]> {
-  const mark = statusKey({ kind: 'workload', orchestrator: 'flapd', workload: 'storm', endpoint: 'end' }, where);
+  const mark = statusKey(
+    { kind: 'workload', orchestrator: 'flapd', workload: 'storm', endpoint: 'end' },
+    where,
+  );
   const deadline = AbortSignal.timeout(deadlineMs);
   await putPatiently(client, mark, deadline);
   const events: WatchEvent[] = [];

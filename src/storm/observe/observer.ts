@@ -40,7 +40,9 @@ export class Observer {
           }
         },
         onCompacted: (revision) =>
-          onEnd(new ObserverError(`etcd has compacted its history up to revision ${revision} during the storm`)),
+          onEnd(
+            new ObserverError(`etcd has compacted its history up to revision ${revision} during the storm`),
+          ),
       });
     });
   }

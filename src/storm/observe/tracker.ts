@@ -3,7 +3,7 @@
  * with the k-th of each endpoint. For latencies, for the faults' moments, and for knowing when all has arrived;
  * the verdict is the verifier's, from etcd's own history.
  */
-import { Status } from '../../endpoints/status.js';
+import type { Status } from '../../endpoints/status.js';
 import { Latencies } from './latency.js';
 
 export interface TrackerOptions {

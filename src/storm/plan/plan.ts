@@ -1,6 +1,6 @@
 /** The whole of a storm before it begins: which endpoint is told which status, step by step. Pure, and seeded. */
 import { Status } from '../../endpoints/status.js';
-import { expectedOf, type Known } from './expectation.js';
+import type { Expectation, Known } from './expectation.js';
 import { Random } from './random.js';
 
 export interface PlanOptions {
@@ -10,6 +10,8 @@ export interface PlanOptions {
   readonly transitions: number;
   /** The share of all transitions that endpoint 0 takes; null: it is one among equals. */
   readonly hot: number | null;
+  /** What etcd gets for what is told. */
+  readonly expectedOf: Expectation;
   /** How often an endpoint is removed instead of going to its other status. */
   readonly removals: number;
   /** What every endpoint has when the storm begins. */
@@ -33,8 +35,9 @@ const backUp = 0.75;
 
 /** Throws a RangeError for options that no storm can be made of. */
 export function makePlan(options: PlanOptions): Plan {
-  const { endpoints, transitions, hot } = options;
-  if (!(endpoints >= 1 && Number.isInteger(endpoints))) throw new RangeError('a storm needs at least one endpoint');
+  const { endpoints, transitions, hot, expectedOf } = options;
+  if (!(endpoints >= 1 && Number.isInteger(endpoints)))
+    throw new RangeError('a storm needs at least one endpoint');
   if (!(transitions >= 1 && Number.isInteger(transitions)))
     throw new RangeError('a storm needs at least one transition');
   if (hot !== null && !(hot > 0 && hot <= 1)) throw new RangeError('the hot share is above 0 and at most 1');
@@ -51,7 +54,7 @@ export function makePlan(options: PlanOptions): Plan {
     let told = nextStatus(random, before, options.removals);
     let gets = expectedOf(before, told);
     if (planned + gets.length > transitions) {
-      told = Status.down; // the last one has no room for the `down` before it
+      told = Status.down; // the last one has no room for two, and down is never more than one
       gets = expectedOf(before, told);
     }
     stepEndpoints[steps] = endpoint;

@@ -51,7 +51,10 @@ export class Daemon {
       };
       child.once('error', (error) => ended(`flapd could not be started: ${error.message}`, null));
       child.once('exit', (code, signal) =>
-        ended(`flapd ended by itself with ${signal === null ? `exit code ${code}` : `signal ${signal}`}`, code),
+        ended(
+          `flapd ended by itself with ${signal === null ? `exit code ${code}` : `signal ${signal}`}`,
+          code,
+        ),
       );
     });
   }
@@ -73,6 +76,16 @@ export class Daemon {
       cpuMicros: this.#cpuMicros + (now?.cpuMicros ?? 0),
       rssKiBMax: Math.max(this.#rssKiBMax, now?.rssKiBMax ?? 0),
     };
+  }
+
+  /** Resolves when it has ended, at the latest after so long. */
+  async endsWithin(ms: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms);
+    });
+    await Promise.race([this.#exited, late]);
+    clearTimeout(timer);
   }
 
   /** SIGTERM. Returns its exit code; null where it had to be killed. */

@@ -60,7 +60,11 @@ export function subjectSettings(options: SubjectOptions): ReadonlyMap<SettingNam
 /** A duration among them, in milliseconds: what was set, or flapd's standard. */
 export function durationOf(
   settings: ReadonlyMap<SettingName, string>,
-  name: 'limits.endpointDelay' | 'limits.endpointCatchUp' | 'reader.confirmAfter' | 'reader.confirmAfterOutage',
+  name:
+    | 'limits.endpointDelay'
+    | 'limits.endpointCatchUp'
+    | 'reader.confirmAfter'
+    | 'reader.confirmAfterOutage',
 ): number {
   const text = settings.get(name);
   return text === undefined ? definitions[name].standard() : definitions[name].kind.parse(text);

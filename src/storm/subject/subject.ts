@@ -7,7 +7,14 @@ import { fileURLToPath } from 'node:url';
 import type { Etcd3 } from 'etcd3';
 import type { SettingName } from '../../config/settings.js';
 import type { EndpointId } from '../../endpoints/id.js';
-import { claimKey, flapdPrefix, parseStatusValue, statusKey, type Where, workloadPrefix } from '../../endpoints/key.js';
+import {
+  claimKey,
+  flapdPrefix,
+  parseStatusValue,
+  statusKey,
+  type Where,
+  workloadPrefix,
+} from '../../endpoints/key.js';
 import { openEtcd } from '../../etcd/client.js';
 import { listPrefix } from '../../etcd/list.js';
 import type { StormOptions } from '../options.js';
@@ -23,7 +30,13 @@ export interface SubjectEvents {
 }
 
 export class SubjectError extends Error {
-  readonly code = 'STORM_SUBJECT';
+  readonly code: 'STORM_SUBJECT' | 'STORM_ETCD';
+
+  constructor(code: SubjectError['code'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'SubjectError';
+    this.code = code;
+  }
 }
 
 const settlePollMs = 50;
@@ -40,7 +53,13 @@ export class Subject {
   readonly #events: SubjectEvents;
   readonly #patienceMs: number;
 
-  private constructor(etcd: StormEtcd, dir: string, host: string, options: StormOptions, events: SubjectEvents) {
+  private constructor(
+    etcd: StormEtcd,
+    dir: string,
+    host: string,
+    options: StormOptions,
+    events: SubjectEvents,
+  ) {
     this.etcd = etcd;
     this.#dir = dir;
     this.#events = events;
@@ -76,7 +95,9 @@ export class Subject {
       await writeFile(join(dir, 'flapd.yaml'), '');
       const etcd = await StormEtcd.start(options.etcd, (why) => events.died(`etcd ended by itself: ${why}`));
       if (etcd.pid !== null) events.started('etcd', etcd.pid);
-      return new Subject(etcd, dir, host, options, events);
+      const subject = new Subject(etcd, dir, host, options, events);
+      await subject.#reach();
+      return subject;
     } catch (error) {
       await rm(dir, { recursive: true, force: true });
       throw error;
@@ -89,6 +110,19 @@ export class Subject {
 
   get faultsSoFar(): { flapdKills: number; etcdKills: number; etcdStops: number } {
     return { flapdKills: this.daemon.kills, etcdKills: this.etcd.kills, etcdStops: this.etcd.stops };
+  }
+
+  async #reach(): Promise<void> {
+    try {
+      await this.client.kv.range({ key: Buffer.from(claimKey(this.where)) });
+    } catch (cause) {
+      const { endpoints } = this.etcd.connection;
+      await this.close(true);
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new SubjectError('STORM_ETCD', `etcd at ${endpoints.join(', ')} does not answer: ${why}`, {
+        cause,
+      });
+    }
   }
 
   startDaemon(): void {
@@ -117,7 +151,10 @@ export class Subject {
     while (performance.now() < deadlineMs) {
       signal.throwIfAborted();
       try {
-        const claimed = await this.client.kv.range({ key: Buffer.from(claimKey(this.where)), keys_only: true });
+        const claimed = await this.client.kv.range({
+          key: Buffer.from(claimKey(this.where)),
+          keys_only: true,
+        });
         const { keys, revision } = await listPrefix(this.client, this.statusPrefix);
         const settled = new Set<string>();
         for (const { key, value } of keys) if (parseStatusValue(value) === initial) settled.add(key);
@@ -129,6 +166,7 @@ export class Subject {
       await sleep(settlePollMs);
     }
     throw new SubjectError(
+      'STORM_SUBJECT',
       `flapd did not get ready for the storm within ${this.#patienceMs / 1000} s: ${seen}. Its last words:\n${this.daemon.lastWords()}`,
     );
   }

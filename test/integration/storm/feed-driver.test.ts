@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { EndpointIndex } from '../../../src/endpoints/id.js';
-import { Status } from '../../../src/endpoints/status.js';
+import type { Status } from '../../../src/endpoints/status.js';
 import { FrameSplitter, frame } from '../../../src/sources/felix/frames.js';
 import { encodeAck, FromDataplaneDecoder } from '../../../src/sources/felix/messages.js';
 import { FeedDriver } from '../../../src/storm/drive/feed.js';
 import { makePace } from '../../../src/storm/drive/pace.js';
-import { expectedOf, type Known } from '../../../src/storm/plan/expectation.js';
+import { expectedOfFeed, type Known } from '../../../src/storm/plan/expectation.js';
 import { makePlan } from '../../../src/storm/plan/plan.js';
 import { Random } from '../../../src/storm/plan/random.js';
 
@@ -59,7 +59,7 @@ class FakeFlapd {
       const { endpoint, status, sequenceNumber } = decoder.decode(message);
       const dies = this.#dies();
       if (dies !== 'before') {
-        this.accepted[endpoint]!.push(...expectedOf(this.#known[endpoint]!, status));
+        this.accepted[endpoint]!.push(...expectedOfFeed(this.#known[endpoint]!, status));
         this.#known[endpoint] = status;
         toAcknowledge = sequenceNumber;
       }
@@ -89,9 +89,22 @@ describe('a storm through the feed socket', () => {
   });
   after(() => rm(dir, { recursive: true, force: true }));
 
-  async function storm(name: string, flapd: FakeFlapd, windowed: boolean, signal: AbortSignal): Promise<void> {
+  async function storm(
+    name: string,
+    flapd: FakeFlapd,
+    windowed: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
     const socketPath = join(dir, name);
-    const plan = makePlan({ seed: 3, endpoints: 20, transitions: 5000, hot: 0.3, removals: 0.2, initial: null });
+    const plan = makePlan({
+      seed: 3,
+      endpoints: 20,
+      transitions: 5000,
+      hot: 0.3,
+      removals: 0.2,
+      initial: null,
+      expectedOf: expectedOfFeed,
+    });
     const driver = new FeedDriver({ socketPath, endpoints: 20, windowed, patienceMs });
     await flapd.listen(socketPath);
     try {
@@ -129,7 +142,9 @@ describe('a storm through the feed socket', () => {
   it('says so where flapd dies and is not expected to', async () => {
     const random = new Random(5);
     const flapd = new FakeFlapd(() => (random.chance(0.01) ? 'after' : null));
-    await assert.rejects(storm('death.sock', flapd, false, new AbortController().signal), { code: 'STORM_FEED' });
+    await assert.rejects(storm('death.sock', flapd, false, new AbortController().signal), {
+      code: 'STORM_FEED',
+    });
   });
 
   it('ends when it is told to', async () => {
@@ -143,7 +158,12 @@ describe('a storm through the feed socket', () => {
   });
 
   it('says so where nobody listens', async () => {
-    const driver = new FeedDriver({ socketPath: join(dir, 'nobody'), endpoints: 1, windowed: false, patienceMs: 0 });
+    const driver = new FeedDriver({
+      socketPath: join(dir, 'nobody'),
+      endpoints: 1,
+      windowed: false,
+      patienceMs: 0,
+    });
     await assert.rejects(driver.connect(new AbortController().signal), /flapd does not listen on/);
   });
 });

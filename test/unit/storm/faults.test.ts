@@ -9,7 +9,13 @@ import {
   planFaults,
 } from '../../../src/storm/plan/faults.js';
 
-const quiet: FaultOptions = { seed: 7, chaos: false, etcdKillAt: null, etcdStopAt: null, etcdStopForMs: 5000 };
+const quiet: FaultOptions = {
+  seed: 7,
+  chaos: false,
+  etcdKillAt: null,
+  etcdStopAt: null,
+  etcdStopForMs: 5000,
+};
 
 describe('the faults of a storm', () => {
   it('are none unless asked for', () => {
@@ -30,7 +36,10 @@ describe('the faults of a storm', () => {
       const flapd = faults.filter(({ kind }) => kind === 'killFlapd');
       assert.ok(flapd.length >= chaosFlapdKills, `seed ${seed}: flapd is killed ${flapd.length} times`);
       assert.ok(faults.length - flapd.length >= chaosEtcdKills, `seed ${seed}`);
-      assert.ok(faults.every(({ at }) => at > 0 && at <= 0.95), `seed ${seed}`);
+      assert.ok(
+        faults.every(({ at }) => at > 0 && at <= 0.95),
+        `seed ${seed}`,
+      );
       assert.ok(flapd[0]!.at < 0.1 && flapd.at(-1)!.at > 0.8, `seed ${seed}: not spread`);
     }
   });
@@ -52,7 +61,7 @@ describe('the faults of a storm', () => {
         killEtcd: async () => void done.push('etcd'),
         stopEtcd: async () => void done.push('stop'),
       },
-      { taken: () => share, committed: () => share },
+      () => share,
       {
         fault: (kind, phase) => {
           if (phase !== 'over') return;
@@ -76,7 +85,7 @@ describe('the faults of a storm', () => {
       [{ kind: 'killFlapd', at: 0.5, delayMs: 0 }],
       100,
       { killFlapd: async () => undefined, killEtcd: async () => undefined, stopEtcd: async () => undefined },
-      { taken: () => 0, committed: () => 0 },
+      () => 0,
       { fault: () => assert.fail('no fault was due') },
     ).run(stop.signal);
     stop.abort();

@@ -2,11 +2,19 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Status } from '../../../src/endpoints/status.js';
-import { expectedOf, type Known } from '../../../src/storm/plan/expectation.js';
+import { expectedOfFeed, expectedOfInterface, type Known } from '../../../src/storm/plan/expectation.js';
 import { makePlan, type PlanOptions } from '../../../src/storm/plan/plan.js';
 
 const { up, down, removed } = Status;
-const options: PlanOptions = { seed: 1, endpoints: 20, transitions: 2000, hot: null, removals: 0.1, initial: null };
+const options: PlanOptions = {
+  seed: 1,
+  endpoints: 20,
+  transitions: 2000,
+  hot: null,
+  removals: 0.1,
+  initial: null,
+  expectedOf: expectedOfFeed,
+};
 
 describe('what etcd must get for what is told', () => {
   const cases: readonly (readonly [string, Known, Status, readonly Status[]])[] = [
@@ -19,8 +27,17 @@ describe('what etcd must get for what is told', () => {
     ['a return with down: once', removed, down, [down]],
   ];
   for (const [name, before, told, expected] of cases) {
-    it(name, () => assert.deepEqual(expectedOf(before, told), expected));
+    it(name, () => assert.deepEqual(expectedOfFeed(before, told), expected));
   }
+});
+
+describe('what etcd must get for what happens to an interface', () => {
+  it('is that it goes down before it is gone', () => {
+    assert.deepEqual(expectedOfInterface(up, removed), [down, removed]);
+    assert.deepEqual(expectedOfInterface(down, removed), [removed]);
+    assert.deepEqual(expectedOfInterface(removed, up), [down, up]);
+    assert.deepEqual(expectedOfInterface(up, down), [down]);
+  });
 });
 
 describe('the plan of a storm', () => {
@@ -37,8 +54,19 @@ describe('the plan of a storm', () => {
         fc.integer({ min: 1, max: 500 }),
         fc.constantFrom<Known>(null, up),
         (seed, endpoints, transitions, initial) => {
-          const plan = makePlan({ seed, endpoints, transitions, hot: null, removals: 0.3, initial });
-          assert.equal(plan.expected.reduce((sum, statuses) => sum + statuses.length, 0), transitions);
+          const plan = makePlan({
+            seed,
+            endpoints,
+            transitions,
+            hot: null,
+            removals: 0.3,
+            initial,
+            expectedOf: expectedOfInterface,
+          });
+          assert.equal(
+            plan.expected.reduce((sum, statuses) => sum + statuses.length, 0),
+            transitions,
+          );
           assert.ok(plan.length >= 1 && plan.length <= transitions);
           for (const statuses of plan.expected) {
             let before: Known = initial;
@@ -59,7 +87,7 @@ describe('the plan of a storm', () => {
     for (let step = 0; step < plan.length; step++) {
       const endpoint = plan.endpoints[step]!;
       const status = plan.statuses[step] as Status;
-      assert.notEqual(expectedOf(known[endpoint]!, status).length, 0, `step ${step}`);
+      assert.notEqual(expectedOfFeed(known[endpoint]!, status).length, 0, `step ${step}`);
       known[endpoint] = status;
     }
   });
@@ -68,7 +96,10 @@ describe('the plan of a storm', () => {
     const plan = makePlan({ ...options, removals: 0, initial: up });
     assert.equal(plan.length, options.transitions);
     for (const statuses of plan.expected)
-      assert.deepEqual(statuses, statuses.map((_, i) => (i % 2 === 0 ? down : up)));
+      assert.deepEqual(
+        statuses,
+        statuses.map((_, i) => (i % 2 === 0 ? down : up)),
+      );
   });
 
   it('gives the hot endpoint its share, and the others alike', () => {

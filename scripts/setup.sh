@@ -4,8 +4,8 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
 need_node() {
-  if ! command -v node >/dev/null || ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 12) ? 0 : 1)'; then
-    say "node 20.12 or later is needed; here is $(node --version 2>/dev/null || echo none)"
+  if ! command -v node >/dev/null || ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 15) ? 0 : 1)'; then
+    say "node 20.15 or later is needed; here is $(node --version 2>/dev/null || echo none)"
     exit 69
   fi
 }

@@ -198,6 +198,7 @@ export class Driver {
         return;
       case 'committed':
         this.#journal!.committed(effect.lane, effect.cursor, effect.revision, effect.endpoints, effect.seqs);
+        this.#journal!.settled(this.reporter.oldestPendingSeq);
         events.committed(effect, nowMs);
         return;
       case 'claim':

@@ -1,9 +1,10 @@
 /** `flapd run`: the daemon from its start to its exit code. */
 import type { Settings } from '../config/settings.js';
 import { EmbeddedEtcd, findEtcdBinary } from '../etcd/embedded.js';
+import { FileJournal } from '../journal/file-journal.js';
 import type { Journal, JournalListener } from '../journal/journal.js';
 import { MemoryJournal } from '../journal/memory.js';
-import { openLog } from '../telemetry/log.js';
+import { type Log, openLog } from '../telemetry/log.js';
 import { connectionOf } from './connection.js';
 import { Daemon } from './daemon.js';
 import { ExitCode } from './exit.js';
@@ -37,7 +38,7 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
   const daemon = new Daemon({
     settings: values,
     connection: { ...connectionOf(values), ...(etcd === null ? {} : { endpoints: [etcd.endpoint] }) },
-    openJournal: (listener) => openJournal(settings, listener),
+    openJournal: (listener) => openJournal(settings, listener, log),
     takeClaim: options.takeClaim,
     version: options.version,
     log,
@@ -94,6 +95,22 @@ function startEmbedded({ values }: Settings, onExit: (why: string) => void): Pro
   });
 }
 
-async function openJournal(_settings: Settings, listener: JournalListener): Promise<Journal> {
-  return new MemoryJournal(listener);
+async function openJournal({ values }: Settings, listener: JournalListener, log: Log): Promise<Journal> {
+  const directory = values['journal.dir'];
+  if (directory === null) return new MemoryJournal(listener);
+  const journal = await FileJournal.open({
+    directory,
+    sync: values['journal.sync'],
+    syncIntervalMs: values['journal.syncInterval'],
+    retainBytes: values['journal.retain'],
+    bytesMax: values['journal.maxSize'],
+    listener,
+  });
+  if (journal.cutBytes > 0) {
+    log.warn(
+      { bytes: journal.cutBytes },
+      'the journal had a torn tail, as a power cut leaves one; nothing that was accepted is missing',
+    );
+  }
+  return journal;
 }

@@ -67,6 +67,8 @@ export interface Journal {
     seqs: readonly number[],
   ): void;
   counters(counters: InterfaceCounters): void;
+  /** Every transition below this seq is settled: committed, or given up. What is older may be deleted. */
+  settled(oldestPendingSeq: number): void;
   /** Resolves when all that was appended is durable. */
   flush(): Promise<void>;
   close(): Promise<void>;

@@ -46,6 +46,8 @@ export class MemoryJournal implements Journal {
 
   counters(_counters: InterfaceCounters): void {}
 
+  settled(_oldestPendingSeq: number): void {}
+
   async flush(): Promise<void> {}
 
   async close(): Promise<void> {}

@@ -144,6 +144,14 @@ export class Reporter {
     return this.#limiter.rate;
   }
 
+  /** Every transition with a lower seq is settled. */
+  get oldestPendingSeq(): number {
+    let oldest = this.#nextSeq;
+    for (const { first } of this.#lanes)
+      if (first !== none) oldest = Math.min(oldest, this.#pool.seq[first]!);
+    return oldest;
+  }
+
   /** When the oldest pending transition was accepted; null: nothing is pending. */
   get oldestPendingMs(): number | null {
     let oldest: number | null = null;

@@ -1,37 +1,24 @@
 #!/usr/bin/env node
-/** The command `flapd`. Commands are loaded only when they are asked for. */
-import { Command, CommanderError } from 'commander';
+/** The command `flapd`. */
+import { CommanderError } from 'commander';
 import { CommandError, ExitCode } from '../daemon/exit.js';
-import { version } from './version.js';
+import { buildProgram } from './commands.js';
 
-const commands: Record<string, { about: string; load: () => Promise<Command> }> = {
-  run: {
-    about: 'the daemon: reports every transition of this host into etcd',
-    load: async () => (await import('./run.js')).runCommand(),
-  },
-  watch: {
-    about: 'follows the status keys in etcd, as Neutron would see them',
-    load: async () => (await import('./watch.js')).watchCommand(),
-  },
-  storm: {
-    about: 'makes a storm of flaps and verifies that etcd has each of them, once and in order',
-    load: async () => (await import('./storm.js')).stormCommand(),
-  },
-};
+/** Errors that are no bugs, by their code: what they say is for the operator. */
+const expected: ReadonlyMap<unknown, ExitCode> = new Map<unknown, ExitCode>([
+  ['ETCD_EMBEDDED', ExitCode.system],
+  ['ETCD_ENDPOINT_INVALID', ExitCode.config],
+  ['ETCD_FILE_UNREADABLE', ExitCode.config],
+  ['ETCD_CREDENTIALS_INCOMPLETE', ExitCode.config],
+  ['FEED_SOCKET', ExitCode.system],
+  ['HTTP_ADDRESS', ExitCode.system],
+  ['WORKER_START', ExitCode.bug],
+]);
 
 async function main(): Promise<void> {
-  const program = new Command('flapd')
-    .description('Reports every up and down of every endpoint of a host into etcd: in order, exactly once.')
-    .version(version())
-    .showHelpAfterError('(flapd --help, or flapd COMMAND --help, tells what there is)')
-    .enablePositionalOptions();
-  const wanted = process.argv.slice(2).find((argument) => !argument.startsWith('-'));
-  for (const [name, { about, load }] of Object.entries(commands)) {
-    program.addCommand(name === wanted ? await load() : new Command(name).description(about));
-  }
-  // Errors of usage are thrown, from commands as well, to end with the right code below.
-  for (const command of [program, ...program.commands]) command.exitOverride();
   try {
+    // All words, since `flapd help run` asks for run as well. One that is an option's value loads a command for nothing.
+    const program = await buildProgram(process.argv.slice(2));
     await program.parseAsync();
   } catch (error) {
     process.exitCode = report(error);
@@ -39,38 +26,33 @@ async function main(): Promise<void> {
 }
 
 /** Says what went wrong; returns the exit code. */
-function report(error: unknown): number {
-  if (error instanceof CommanderError) {
-    const fine = error.exitCode === 0 || error.code === 'commander.help';
-    return fine ? ExitCode.ok : ExitCode.usage; // commander has said it
-  }
+function report(error: unknown): ExitCode {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage; // it has said it
   if (error instanceof CommandError) {
     console.error(`flapd: ${error.message}`);
     return error.exitCode;
   }
-  const code = (error as { code?: unknown }).code;
-  if (error instanceof Error && typeof code === 'string' && expected[code] !== undefined) {
+  const known = error instanceof Error ? expected.get((error as { code?: unknown }).code) : undefined;
+  if (error instanceof Error && known !== undefined) {
     console.error(`flapd: ${error.message}`);
-    return expected[code];
+    return known;
   }
-  console.error('flapd: this is a bug, please report it:', error);
+  return bug(error);
+}
+
+function bug(error: unknown): ExitCode {
+  console.error('flapd: this is a bug, please report it with what follows:', error);
   return ExitCode.bug;
 }
 
-/** Errors that are no bugs, by their code: what they say is for the operator. */
-const expected: Record<string, number> = {
-  ETCD_EMBEDDED: ExitCode.system,
-  ETCD_ENDPOINT_INVALID: ExitCode.config,
-  ETCD_FILE_UNREADABLE: ExitCode.config,
-  ETCD_CREDENTIALS_INCOMPLETE: ExitCode.config,
-  FEED_SOCKET: ExitCode.system,
-  HTTP_ADDRESS: ExitCode.system,
-  WORKER_START: ExitCode.bug,
-};
+process.on('uncaughtException', (error) => process.exit(bug(error)));
 
-process.on('uncaughtException', (error) => {
-  console.error('flapd: this is a bug, please report it:', error);
-  process.exit(ExitCode.bug);
-});
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    // The reader has seen enough (flapd watch | head); without one on stderr, there is only nothing to say.
+    if (error.code !== 'EPIPE') throw error;
+    if (stream === process.stdout) process.exit(ExitCode.ok);
+  });
+}
 
 await main();

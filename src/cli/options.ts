@@ -1,7 +1,8 @@
 /** Options that commands share, each of them a setting with another spelling. */
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ConfigError, loadSettings } from '../config/load.js';
-import { isSettingName, type SettingName, type Settings } from '../config/settings.js';
+import { isSettingName, type SettingName, type Settings, settingNames } from '../config/settings.js';
+import { didYouMean } from '../config/suggest.js';
 import { CommandError, ExitCode } from '../daemon/exit.js';
 
 interface Shared {
@@ -34,7 +35,7 @@ const runOptions: readonly Shared[] = [
   {
     flags: '--journal <dir>',
     setting: 'journal.dir',
-    about: 'directory of the journal; none for memory alone',
+    about: 'directory of the journal; memory for none: what is pending is lost when flapd dies',
   },
   { flags: '--lanes <n>', setting: 'lanes', about: 'transactions under way at a time' },
   { flags: '--workers <n>', setting: 'workers', about: 'worker threads; 0: as many as suit the machine' },
@@ -48,7 +49,11 @@ const logOptions: readonly Shared[] = [
 export function addSettingOptions(command: Command, group: 'etcd' | 'run'): Command {
   command.option('--config <file>', 'settings, instead of /etc/flapd/flapd.yaml');
   for (const { flags, about } of sharedOptions(group)) command.option(flags, about);
-  return command.option('--set <name=value>', 'any other setting, as often as needed', collect, []);
+  return command.addOption(
+    new Option('--set <name=value>', 'any other setting, as often as needed')
+      .argParser(collect)
+      .default([], 'none'),
+  );
 }
 
 /** Throws a CommandError that lists every problem. */
@@ -56,8 +61,8 @@ export function settingsFrom(options: Record<string, unknown>, group: 'etcd' | '
   const overrides = new Map<SettingName, string>();
   for (const { flags, setting } of sharedOptions(group)) {
     const value = options[camelCase(flags)];
-    if (typeof value === 'string')
-      overrides.set(setting, setting === 'journal.dir' && value === 'memory' ? 'none' : value);
+    if (typeof value !== 'string') continue;
+    overrides.set(setting, setting === 'journal.dir' && value === 'memory' ? 'none' : value);
   }
   for (const [name, value] of options.set as [SettingName, string][]) overrides.set(name, value);
   try {
@@ -88,7 +93,8 @@ function collect(text: string, before: [SettingName, string][]): [SettingName, s
   const at = text.indexOf('=');
   const name = text.slice(0, at);
   if (at < 1) throw new InvalidArgumentError('it must read name=value, such as limits.txnsPerSecond=100.');
-  if (!isSettingName(name)) throw new InvalidArgumentError(`there is no setting ${name}.`);
+  if (!isSettingName(name))
+    throw new InvalidArgumentError(`there is no setting ${name}${didYouMean(name, settingNames)}`);
   return [...before, [name, text.slice(at + 1)]];
 }
 

@@ -1,25 +1,19 @@
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { connectionOf } from '../daemon/connection.js';
 import { CommandError, ExitCode } from '../daemon/exit.js';
-import { parseStatusValue } from '../endpoints/key.js';
-import { statusName } from '../endpoints/status.js';
 import { openEtcd } from '../etcd/client.js';
+import type { EtcdConnection } from '../etcd/connection.js';
 import { listPrefix } from '../etcd/list.js';
 import { watchPrefix } from '../etcd/watch.js';
+import { Episodes } from '../telemetry/episode.js';
 import { addSettingOptions, settingsFrom } from './options.js';
+import { formatLine, type StatusLine, statusLine, statusPrefixes } from './status-line.js';
 
-/** Where Calico keeps statuses, of all hosts and regions. */
-const prefixes = ['/calico/felix/v2/', '/calico/felix/v1/host/'] as const;
-const workloadKey =
-  /^\/calico\/felix\/v2\/([^/]+)\/host\/([^/]+)\/workload\/([^/]+)\/([^/]+)\/endpoint\/([^/]+)$/;
-const hostKey = /^\/calico\/felix\/v1\/host\/([^/]+)\/endpoint\/([^/]+)$/;
-
-interface Line {
-  readonly time: string;
-  readonly revision: number;
-  readonly host: string;
-  readonly endpoint: string;
-  readonly status: string;
+interface Options extends Record<string, unknown> {
+  readonly json: boolean;
+  readonly fromRevision?: number;
+  readonly initial: boolean;
+  readonly onlyHost: boolean;
 }
 
 export function watchCommand(): Command {
@@ -28,111 +22,110 @@ export function watchCommand(): Command {
   );
   return addSettingOptions(command, 'etcd')
     .option('--json', 'one JSON object a line', false)
-    .option(
-      '--from-revision <n>',
-      'begin with what happened since that revision, instead of with what is now',
-      Number,
-    )
+    .option('--from-revision <n>', 'begin with what has happened since that revision of etcd', revision)
+    .option('--no-initial', 'do not begin with what is there now')
     .option('--only-host', "only this host's endpoints (see --host)", false)
+    .addHelpText(
+      'after',
+      `
+Each line has the time, the revision in etcd, the host, the endpoint as in its key, and its status: up, down, error,
+removed, or unreadable. It goes on while etcd is away, and ends with Ctrl-C.
+Exit codes: 0 fine, 64 usage, 69 etcd unreachable at the start, 78 configuration.`,
+    )
     .action(watch);
 }
 
-async function watch(
-  options: Record<string, unknown> & { json: boolean; fromRevision?: number; onlyHost: boolean },
-): Promise<void> {
-  const settings = settingsFrom(options, 'etcd');
-  const connection = connectionOf(settings.values);
-  const print = (line: Line): void => {
-    if (options.onlyHost && line.host !== settings.values.host) return;
-    console.log(
-      options.json
-        ? JSON.stringify(line)
-        : `${line.time}  ${String(line.revision).padStart(8)}  ${line.host}  ${line.endpoint}  ${line.status}`,
-    );
-  };
+async function watch(options: Options): Promise<void> {
+  const { values } = settingsFrom(options, 'etcd');
+  const connection = connectionOf(values);
   const stop = new AbortController();
-  process.on('SIGINT', () => stop.abort());
-  process.on('SIGTERM', () => stop.abort());
+  process.once('SIGINT', () => stop.abort());
+  process.once('SIGTERM', () => stop.abort());
+  const print = (line: StatusLine | null): void => {
+    if (line === null || (options.onlyHost && line.host !== values.host)) return;
+    console.log(options.json ? JSON.stringify(line) : formatLine(line));
+  };
+  const from = options.fromRevision ?? (await readCurrent(connection, options.initial ? print : () => {}));
+  const watcher = new Watcher(connection, print, stop.signal);
+  await Promise.all(statusPrefixes.map((prefix) => watcher.follow(prefix, from)));
+}
+
+/** Hands over what is there; returns the revision from which on to watch, so that nothing falls between. */
+async function readCurrent(
+  connection: EtcdConnection,
+  print: (line: StatusLine | null) => void,
+): Promise<number> {
   const client = openEtcd(connection);
   try {
-    let fromRevision = options.fromRevision ?? 0;
-    if (fromRevision === 0) fromRevision = await printCurrent(client, print);
-    await Promise.all(prefixes.map((prefix) => follow(connection, prefix, fromRevision, print, stop.signal)));
+    let from = Number.POSITIVE_INFINITY;
+    for (const prefix of statusPrefixes) {
+      const { revision, keys } = await listPrefix(client, prefix);
+      from = Math.min(from, revision + 1);
+      const time = new Date().toISOString();
+      // What has changed since the first list is the watch's to tell.
+      for (const { key, value, modRevision } of keys)
+        if (modRevision < from) print(statusLine(key, value, { time, revision: modRevision, initial: true }));
+    }
+    return from;
   } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
     throw new CommandError(
       ExitCode.unavailable,
-      `etcd at ${connection.endpoints.join(', ')} does not answer: ${String(error)}. Name another one with --etcd`,
-      {
-        cause: error,
-      },
+      `cannot read from etcd at ${connection.endpoints.join(', ')}: ${why}. Name another one with --etcd`,
+      { cause: error },
     );
   } finally {
     client.close();
   }
 }
 
-/** Returns the revision from which on to watch. */
-async function printCurrent(
-  client: ReturnType<typeof openEtcd>,
-  print: (line: Line) => void,
-): Promise<number> {
-  let from = Number.POSITIVE_INFINITY;
-  for (const prefix of prefixes) {
-    const { revision, keys } = await listPrefix(client, prefix);
-    from = Math.min(from, revision + 1);
-    for (const { key, value, modRevision } of keys) {
-      const line = toLine(key, value, modRevision);
-      if (line !== null) print({ ...line, time: 'now'.padEnd(24) });
+class Watcher {
+  readonly #connection: EtcdConnection;
+  readonly #print: (line: StatusLine | null) => void;
+  readonly #signal: AbortSignal;
+  readonly #episodes = new Episodes();
+
+  constructor(connection: EtcdConnection, print: (line: StatusLine | null) => void, signal: AbortSignal) {
+    this.#connection = connection;
+    this.#print = print;
+    this.#signal = signal;
+  }
+
+  /** Until the signal. What has been compacted away meanwhile is told of as a gap. */
+  async follow(prefix: string, fromRevision: number): Promise<void> {
+    let from = fromRevision;
+    while (!this.#signal.aborted) {
+      await watchPrefix(this.#connection, prefix, {
+        fromRevision: from,
+        onEvents: (events) => {
+          const time = new Date().toISOString();
+          for (const { key, value, revision } of events)
+            this.#print(statusLine(key, value, { time, revision, initial: false }));
+        },
+        onCompacted: (revision) => {
+          console.error(
+            `flapd: what happened up to revision ${revision} is no longer in etcd's history (or etcd was set back to it); going on from there`,
+          );
+          from = revision + 1;
+        },
+        onConnected: () => {
+          const away = this.#episodes.over('away', performance.now());
+          if (away !== null)
+            console.error(`flapd: etcd is back after ${(away.lastedMs / 1000).toFixed(1)} s`);
+        },
+        onFailure: ({ message }) => {
+          if (this.#episodes.happened('away', performance.now()))
+            console.error(`flapd: etcd is away (${message}); trying again`);
+        },
+        signal: this.#signal,
+      });
     }
   }
-  return from;
 }
 
-async function follow(
-  connection: ReturnType<typeof connectionOf>,
-  prefix: string,
-  fromRevision: number,
-  print: (line: Line) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  let from = fromRevision;
-  while (!signal.aborted) {
-    await watchPrefix(connection, prefix, {
-      fromRevision: from,
-      onEvents: (events) => {
-        for (const { key, value, revision } of events) {
-          const line = toLine(key, value, revision);
-          if (line !== null) print(line);
-        }
-      },
-      onCompacted: (revision) => {
-        console.error(`flapd: what happened before revision ${revision} is no longer in etcd's history`);
-        from = revision + 1;
-      },
-      onFailure: ({ message }) => console.error(`flapd: etcd is away: ${message}`),
-      signal,
-    });
-  }
-}
-
-function toLine(key: string, value: Buffer | null, revision: number): Line | null {
-  const workload = workloadKey.exec(key);
-  const host = hostKey.exec(key);
-  const [name, endpoint] = workload
-    ? [workload[2]!, workload.slice(3).join('/')]
-    : host
-      ? [host[1]!, host[2]!]
-      : [null, null];
-  if (name === null || endpoint === null) return null;
-  const status = value === null ? 'removed' : parseStatusValue(value);
-  return {
-    time: new Date().toISOString(),
-    revision,
-    host: name,
-    endpoint,
-    status:
-      typeof status === 'number'
-        ? statusName(status)
-        : (status ?? `unreadable: ${JSON.stringify(String(value))}`),
-  };
+function revision(text: string): number {
+  const value = /^\d+$/.test(text) ? Number(text) : 0;
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw new InvalidArgumentError('it must be a revision of etcd: a whole number above 0.');
+  return value;
 }

@@ -1,5 +1,6 @@
 /**
- * Every setting, in one table: what it is called, what it may be, what it is without being set, what Felix calls it.
+ * Every setting, in one table: what it is called, what it may be, what it is without being set. What Felix calls it is
+ * in felix.ts.
  * The Settings that the rest of flapd works with are made of it once, at the door, and frozen.
  */
 import { hostname } from 'node:os';
@@ -9,12 +10,12 @@ import {
   duration,
   flag,
   httpAddress,
+  named,
   oneOf,
   optional,
   optionalRegex,
   regex,
   size,
-  string,
   urls,
   whole,
 } from './values.js';
@@ -25,13 +26,15 @@ interface Definition<T> {
   readonly about: string;
   /** Takes effect on SIGHUP. */
   readonly reload?: boolean;
+  /** What the standard is, where it depends on the machine. */
+  readonly standardText?: string;
 }
 
 function define<T>(
   kind: z.ZodType<T>,
   standard: T | (() => T),
   about: string,
-  extra: { reload?: boolean } = {},
+  extra: Pick<Definition<T>, 'reload' | 'standardText'> = {},
 ): Definition<T> {
   return {
     kind,
@@ -45,38 +48,38 @@ const minute = 60_000;
 const day = 24 * 60 * minute;
 const mebi = 2 ** 20;
 
-const host = string.refine((value) => hostProblem(value) === null, {
-  error: (issue) => `a host name (this one ${hostProblem(String(issue.input))})`,
-});
-const region = optional.refine((value) => value === null || regionProblem(value) === null, {
-  error: (issue) => `a region (this one ${regionProblem(String(issue.input))})`,
-});
+const path = (what: string): z.ZodType<string | null> => optional(`the path of ${what}`);
 
 /** By the name that people use, in files and with `--set`; in the environment it is FLAPD_ and the name in capitals. */
 export const definitions = {
   host: define(
-    host,
+    named('a host name', hostProblem),
     () => hostname().toLowerCase(),
     'The name of this host in the keys. It must be the one that Felix and Neutron use.',
+    { standardText: "the machine's host name, in lower case" },
   ),
-  region: define(region, null as string | null, 'The OpenStack region; none where there is none.'),
+  region: define(
+    optional('the name of a region', regionProblem),
+    null as string | null,
+    'The OpenStack region; none where there is none.',
+  ),
   'etcd.endpoints': define(urls, ['http://127.0.0.1:2379'] as readonly string[], 'Where etcd is.'),
   'etcd.caFile': define(
-    optional,
+    path('a file'),
     null as string | null,
     'PEM file of the certificate authorities that vouch for etcd.',
   ),
-  'etcd.certFile': define(optional, null as string | null, "PEM file of flapd's own certificate."),
-  'etcd.keyFile': define(optional, null as string | null, 'PEM file of its key.'),
+  'etcd.certFile': define(path('a file'), null as string | null, "PEM file of flapd's own certificate."),
+  'etcd.keyFile': define(path('a file'), null as string | null, 'PEM file of its key.'),
   'etcd.user': define(
-    optional,
+    optional('the name of a user'),
     null as string | null,
     'User for etcd, where it wants a password rather than a certificate.',
   ),
-  'etcd.passwordFile': define(optional, null as string | null, 'File with the password of that user.'),
+  'etcd.passwordFile': define(path('a file'), null as string | null, 'File with the password of that user.'),
   'etcd.deadline': define(duration(50, minute), 2000, 'The longest that one call to etcd may take.'),
   'etcd.embeddedDir': define(
-    optional,
+    path('a directory'),
     null as string | null,
     'Start an etcd of its own that keeps its data here; for one machine alone.',
   ),
@@ -108,11 +111,15 @@ export const definitions = {
     "Recover flaps that the kernel merges from the interfaces' carrier counters.",
   ),
   'feed.socket': define(
-    optional,
+    path('a socket'),
     '/run/flapd/feed.sock' as string | null,
     'Unix socket for a dataplane to report to; off for none.',
   ),
-  'feed.group': define(optional, null as string | null, 'Group that may connect to it, besides root.'),
+  'feed.group': define(
+    optional('the name of a group'),
+    null as string | null,
+    'Group that may connect to it, besides root.',
+  ),
   'feed.frameMax': define(size(64, 16 * mebi), 64 * 1024, 'The longest frame that is taken.'),
   'feed.connectionsMax': define(whole(1, 1024), 16, 'Connections at a time.'),
   'feed.frameTimeout': define(
@@ -158,7 +165,7 @@ export const definitions = {
     'Pending transitions held in memory; beyond it only final states are reported, and an alarm.',
   ),
   'journal.dir': define(
-    optional,
+    path('a directory'),
     '/var/lib/flapd/journal' as string | null,
     'Directory of the journal; none keeps pending transitions in memory alone.',
   ),
@@ -221,6 +228,8 @@ export interface Settings {
   readonly values: SettingValues;
   /** Where each value that is not the standard one comes from. */
   readonly sources: ReadonlyMap<SettingName, string>;
+  /** Felix's settings that mean nothing to flapd: where each was found. */
+  readonly ignored: readonly string[];
 }
 
 export function isSettingName(name: string): name is SettingName {

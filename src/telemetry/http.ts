@@ -1,35 +1,67 @@
 /** Metrics and health over HTTP: a few GETs, for the machine itself unless told otherwise. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
-import { Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Exposer, formatFor } from './exposition.js';
 import type { Health } from './health.js';
+import { page } from './page.js';
 
 export interface HttpOptions {
   readonly host: string;
+  /** 0: any free one. */
   readonly port: number;
-  /** Reject where the address is taken; else warn, and try again every 30 s. */
+  /** Reject where the address is taken; else warn, and try again. */
   readonly required: boolean;
   readonly registry: Registry;
   readonly health: () => Health;
   /** For the page at `/`. */
   readonly about: () => object;
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly limits?: Partial<HttpLimits>;
 }
 
-/** Scrapes at a time: the third is told to come back. */
-const scrapesMax = 2;
-const listenAgainMs = 30_000;
+export interface HttpLimits {
+  /** Scrapes at a time: the next one is told to come back. */
+  readonly scrapesMax: number;
+  /** The next connection is closed at once. */
+  readonly connectionsMax: number;
+  /** An answer that its reader has not taken by then is given up, and with it its place among the scrapes. */
+  readonly answerTimeoutMs: number;
+  readonly listenAgainMs: number;
+}
+
+const standardLimits: HttpLimits = {
+  scrapesMax: 2,
+  connectionsMax: 256,
+  answerTimeoutMs: 10_000,
+  listenAgainMs: 30_000,
+};
+
+export class HttpAddressError extends Error {
+  readonly code = 'HTTP_ADDRESS';
+}
 
 export class HttpServer {
   readonly #options: HttpOptions;
+  readonly #limits: HttpLimits;
   readonly #server: Server;
+  readonly #exposer: Exposer;
   #timer: NodeJS.Timeout | null = null;
+  #stopped = false;
   #scrapes = 0;
 
   constructor(options: HttpOptions) {
     this.#options = options;
+    this.#limits = { ...standardLimits, ...options.limits };
+    this.#exposer = new Exposer(options.registry);
     this.#server = createServer(
-      { requestTimeout: 10_000, headersTimeout: 5_000, keepAliveTimeout: 5_000, maxHeaderSize: 8192 },
+      {
+        requestTimeout: 10_000,
+        headersTimeout: 5_000,
+        keepAliveTimeout: 5_000,
+        connectionsCheckingInterval: 1_000,
+        maxHeaderSize: 8192,
+      },
       (request, response) => {
         this.#answer(request, response).catch((error: unknown) => {
           options.log.warn({ error: String(error) }, 'a request could not be answered');
@@ -37,7 +69,7 @@ export class HttpServer {
         });
       },
     );
-    this.#server.maxConnections = 256;
+    this.#server.maxConnections = this.#limits.connectionsMax;
   }
 
   /** The port that it listens on: of interest where 0 was asked for. */
@@ -46,60 +78,93 @@ export class HttpServer {
     return typeof address === 'object' && address !== null ? address.port : this.#options.port;
   }
 
-  /** Rejects where the address is taken and HTTP is required. */
+  get listening(): boolean {
+    return this.#server.listening;
+  }
+
+  /** Rejects with an HttpAddressError where the address cannot be had and HTTP is required. */
   async start(): Promise<void> {
+    const { host, port, required, log } = this.#options;
     try {
       await this.#listen();
     } catch (error) {
-      const { host, port, required, log } = this.#options;
       const why = error instanceof Error ? error.message : String(error);
       if (required)
-        throw new Error(
+        throw new HttpAddressError(
           `cannot serve HTTP on ${host}:${port}: ${why}. Choose another address (--http HOST:PORT)`,
           { cause: error },
         );
-      log.warn(
-        { host, port, why },
-        'no HTTP: neither metrics nor health are served; trying again every 30 s',
-      );
-      this.#timer = setTimeout(() => void this.start(), listenAgainMs);
-      this.#timer.unref();
+      log.warn({ host, port, why }, 'no HTTP: neither metrics nor health are served; trying again');
+      this.#listenAgain();
     }
   }
 
   async stop(): Promise<void> {
+    this.#stopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
+    if (!this.#server.listening) return;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#server.closeAllConnections();
-    if (this.#server.listening) await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    await closed;
+  }
+
+  /** It is said once that the address is taken, and once that it no longer is. */
+  #listenAgain(): void {
+    this.#timer = setTimeout(() => {
+      this.#listen().then(
+        () => {
+          if (this.#stopped) void this.stop();
+          else this.#options.log.info({ port: this.port }, 'HTTP is served now');
+        },
+        () => this.#listenAgain(),
+      );
+    }, this.#limits.listenAgainMs);
+    this.#timer.unref();
   }
 
   #listen(): Promise<void> {
+    const server = this.#server;
+    server.removeAllListeners('error');
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(this.#options.port, this.#options.host, () => {
-        this.#server.off('error', reject);
-        this.#server.on('error', (error) =>
+      const onError = (error: Error): void => {
+        server.off('listening', onListening);
+        reject(error);
+      };
+      const onListening = (): void => {
+        server.off('error', onError);
+        // Such as too many open files: it goes on with the next connection.
+        server.on('error', (error) =>
           this.#options.log.warn({ error: error.message }, 'the HTTP server failed'),
         );
         resolve();
-      });
+      };
+      server.once('error', onError);
+      server.once('listening', onListening);
+      server.listen(this.#options.port, this.#options.host);
     });
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const timer = setTimeout(() => response.destroy(), this.#limits.answerTimeoutMs);
+    response.once('close', () => clearTimeout(timer));
     response.setHeader('X-Content-Type-Options', 'nosniff');
+    response.setHeader('Content-Security-Policy', "default-src 'none'");
     response.setHeader('Cache-Control', 'no-store');
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('Allow', 'GET, HEAD');
+      response.setHeader('Connection', 'close'); // whatever else it sends is not read
       send(response, 405, 'only GET here\n');
       return;
     }
-    if (!this.#isForUs(request.headers.host)) {
+    if (!isOurName(request.headers.host, this.#options.host)) {
       send(response, 421, 'this server answers to its address and to localhost only\n');
       return;
     }
-    const path = (request.url ?? '/').split('?')[0];
-    switch (path) {
+    await this.#route(request, response);
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    switch ((request.url ?? '/').split('?')[0]) {
       case '/metrics':
         await this.#metrics(request, response);
         return;
@@ -122,7 +187,7 @@ export class HttpServer {
   }
 
   async #metrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (this.#scrapes >= scrapesMax) {
+    if (this.#scrapes >= this.#limits.scrapesMax) {
       response.setHeader('Retry-After', '1');
       send(response, 503, 'too many scrapes at a time\n');
       return;
@@ -131,24 +196,23 @@ export class HttpServer {
     response.once('close', () => {
       this.#scrapes--;
     });
-    const open = /application\/openmetrics-text/.test(request.headers.accept ?? '');
-    const { registry } = this.#options;
-    registry.setContentType(
-      (open
-        ? Registry.OPENMETRICS_CONTENT_TYPE
-        : Registry.PROMETHEUS_CONTENT_TYPE) as typeof Registry.PROMETHEUS_CONTENT_TYPE,
-    );
-    const { contentType } = registry;
-    send(response, 200, await registry.metrics(), contentType);
+    const { body, contentType } = await this.#exposer.render(formatFor(request.headers.accept));
+    send(response, 200, body, contentType);
   }
+}
 
-  /** A name that a stranger's DNS made to point here (rebinding) is not ours. */
-  #isForUs(host: string | undefined): boolean {
-    if (host === undefined) return true;
-    const name = host.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
-    const loopback = this.#options.host === 'localhost' || /^127\.|^::1$/.test(this.#options.host);
-    return !loopback || name === 'localhost' || isIP(name) !== 0;
-  }
+/**
+ * Whether a request means this server. A name that a stranger's DNS made to point at the loopback (rebinding) is not
+ * ours, and a browser on this machine would hand the stranger's page what it reads. Addresses cannot be rebound.
+ */
+export function isOurName(hostHeader: string | undefined, boundTo: string): boolean {
+  const loopback = boundTo === 'localhost' || boundTo === '::1' || boundTo.startsWith('127.');
+  if (hostHeader === undefined || !loopback) return true;
+  const name = hostHeader
+    .replace(/:\d*$/, '')
+    .replace(/^\[|\]$/g, '')
+    .toLowerCase();
+  return name === 'localhost' || isIP(name) !== 0;
 }
 
 function send(
@@ -159,18 +223,4 @@ function send(
 ): void {
   response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) });
   response.end(response.req.method === 'HEAD' ? undefined : body);
-}
-
-function page(about: object, health: Health): string {
-  const rows = Object.entries(about).map(
-    ([name, value]) => `<tr><th>${escapeHtml(name)}<td>${escapeHtml(String(value))}`,
-  );
-  const state = health.ready ? (health.degraded ? 'ready, but degraded' : 'ready') : 'not ready';
-  const reasons = health.reasons.map((reason) => `<li>${escapeHtml(reason)}`);
-  return `<!doctype html><meta charset="utf-8"><title>flapd</title><h1>flapd: ${state}</h1><ul>${reasons.join('')}</ul>
-<table>${rows.join('')}</table><p><a href="/metrics">metrics</a> <a href="/readyz">readyz</a> <a href="/livez">livez</a></p>\n`;
-}
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

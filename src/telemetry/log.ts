@@ -1,33 +1,41 @@
 /** The log: one JSON object a line, or a readable line on a terminal. */
-import { type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
+import { escapeControls } from './escape.js';
 
 export type Log = Logger;
 
 export interface LogOptions {
   readonly level: string;
   readonly format: 'auto' | 'json' | 'pretty';
+  /** File descriptor; stderr unless told otherwise, so that what a command prints stays clean. */
+  readonly fd?: number;
 }
 
-/** Writes to stderr, so that what a command prints stays clean. JSON escapes control characters; the pretty form must too. */
-export function openLog({ level, format }: LogOptions): Log {
-  const readable = format === 'pretty' || (format === 'auto' && process.stderr.isTTY === true);
-  const options = { level, base: { pid: process.pid } };
-  if (!readable) return pino(options, pino.destination({ dest: 2, sync: true }));
-  const stream = pretty({
-    destination: 2,
-    sync: true,
+/**
+ * Lines are written at once, so that the last one before the process dies is not lost; a failure that repeats is
+ * logged once (episode.ts). JSON escapes control characters; the readable form must too.
+ */
+export function openLog({ level, format, fd = 2 }: LogOptions): Log {
+  const readable = format === 'pretty' || (format === 'auto' && fd === 2 && process.stderr.isTTY === true);
+  return pino({ level, base: { pid: process.pid } }, readable ? prettyStream(fd) : jsonStream(fd));
+}
+
+function jsonStream(fd: number): DestinationStream {
+  const stream = pino.destination({ dest: fd, sync: true });
+  // Whoever read the log is gone (EPIPE): there is nobody to tell, and no reason to stop reporting.
+  stream.on('error', () => undefined);
+  return stream;
+}
+
+/** Not pino-pretty's stream: lines wait in it, and the last ones are lost when the process dies. */
+function prettyStream(fd: number): DestinationStream {
+  const stream = jsonStream(fd);
+  const prettify = pretty.prettyFactory({
     ignore: 'pid,hostname',
     translateTime: 'HH:MM:ss.l',
+    colorize: fd === 2 && process.stderr.isTTY === true,
     messageFormat: (log, messageKey) => escapeControls(String(log[messageKey])),
   });
-  return pino(options, stream);
-}
-
-function escapeControls(text: string): string {
-  return text.replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal
-    /[\u0000-\u001f\u007f]/g,
-    (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+  return { write: (line) => stream.write(prettify(line)) };
 }

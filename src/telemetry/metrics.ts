@@ -3,19 +3,12 @@
  * sample when it is asked for: the hot path pays an addition. No label grows with the endpoints.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import {
-  Counter,
-  collectDefaultMetrics,
-  Gauge,
-  Histogram,
-  type OpenMetricsContentType,
-  type PrometheusContentType,
-  Registry,
-} from 'prom-client';
-
-export type MetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>;
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** node measures the time from one timer to the next: what is above this is the delay. */
+const lagResolutionMs = 10;
 
 /** A histogram that counts into an array: prom-client's own costs a microsecond for each observation. */
 class QuickHistogram {
@@ -90,11 +83,12 @@ export class Metrics {
   readonly journalSync: Histogram;
   readonly deadLetters: Counter;
   readonly claims: Counter<'reason'>;
-  readonly #read: () => Readings;
-  readonly #lag = monitorEventLoopDelay({ resolution: 10 });
+  readonly #readNow: () => Readings;
+  #readings: Readings | null = null;
+  readonly #lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
 
   constructor(read: () => Readings, version: string) {
-    this.#read = read;
+    this.#readNow = read;
     this.registry = new Registry();
     const registers = [this.registry];
     this.txnDuration = new Histogram({
@@ -151,11 +145,13 @@ export class Metrics {
       labelNames: ['reason'],
       registers,
     });
-    new Gauge({ name: 'flapd_build_info', help: 'Always 1', labelNames: ['version', 'node'], registers }).set(
-      { version, node: process.version },
-      1,
-    );
-    this.#readings();
+    new Gauge({
+      name: 'flapd_build_info',
+      help: 'Always 1; the labels say what is running',
+      labelNames: ['version', 'node'],
+      registers,
+    }).set({ version, node: process.version }, 1);
+    this.#defineReadings();
     this.#lag.enable();
     collectDefaultMetrics({ register: this.registry });
   }
@@ -164,7 +160,18 @@ export class Metrics {
     this.#lag.disable();
   }
 
-  #readings(): void {
+  /** One reading serves all metrics of a scrape, which are collected in one go: it looks at each endpoint. */
+  #read(): Readings {
+    if (this.#readings === null) {
+      this.#readings = this.#readNow();
+      queueMicrotask(() => {
+        this.#readings = null;
+      });
+    }
+    return this.#readings;
+  }
+
+  #defineReadings(): void {
     this.#counters(
       'flapd_transitions_accepted_total',
       'Transitions accepted',
@@ -201,7 +208,7 @@ export class Metrics {
     this.#counter('flapd_netlink_messages_total', 'Messages from the kernel', (r) => r.netlink.messages);
     this.#counter(
       'flapd_netlink_overruns_total',
-      'Times that the kernel dropped messages',
+      'Times that the kernel dropped messages, its socket buffer being full',
       (r) => r.netlink.overruns,
     );
     this.#counter(
@@ -211,7 +218,7 @@ export class Metrics {
     );
     this.#counter(
       'flapd_carrier_flaps_recovered_total',
-      'Changes known from the carrier counters alone',
+      'Carrier changes that the kernel merged, known from the counters alone',
       (r) => r.netlink.recoveredFlaps,
     );
     this.#counter(
@@ -220,16 +227,25 @@ export class Metrics {
       (r) => r.workersReplaced,
     );
     this.#gauge('flapd_pending_transitions', 'Transitions accepted and not committed', (r) => r.pending);
-    this.#gauge('flapd_oldest_pending_seconds', 'Age of the oldest of them', (r) => r.oldestPendingSeconds);
+    this.#gauge(
+      'flapd_oldest_pending_seconds',
+      'Age of the oldest pending transition',
+      (r) => r.oldestPendingSeconds,
+    );
     this.#gauge('flapd_lane_inflight', 'Lanes with a transaction under way', (r) => r.lanesInflight);
-    this.#gauge('flapd_epoch', 'Of the claim; 0: not claimed', (r) => r.epoch);
+    this.#gauge('flapd_epoch', 'Epoch of the claim; 0: not claimed', (r) => r.epoch);
     this.#gauge('flapd_etcd_up', 'Whether etcd took the last transaction', (r) => Number(r.etcdUp));
     this.#gauge('flapd_txn_rate', 'Transactions a second allowed now; 0: no limit', (r) => r.txnRate);
     this.#gauge('flapd_journal_bytes', 'Size of the journal', (r) => r.journalBytes);
     this.#gauge('flapd_journal_accepting', 'Whether the journal takes all that comes', (r) =>
       Number(r.journalAccepting),
     );
-    this.#labelled('flapd_endpoints', 'Endpoints', ['kind', 'status'], (r) => r.endpoints);
+    this.#labelled(
+      'flapd_endpoints',
+      'Endpoints that are known, by kind and status',
+      ['kind', 'status'],
+      (r) => r.endpoints,
+    );
     this.#labelled(
       'flapd_source_in_sync',
       'Whether a source has told all that exists',
@@ -249,8 +265,10 @@ export class Metrics {
       labelNames: ['quantile'],
       registers: [this.registry],
       collect: () => {
-        for (const quantile of [0.5, 0.99, 1])
-          lag.set({ quantile: String(quantile) }, this.#lag.percentile(quantile * 100) / 1e9);
+        for (const quantile of [0.5, 0.99, 1]) {
+          const measuredMs = this.#lag.percentile(quantile * 100) / 1e6;
+          lag.set({ quantile: String(quantile) }, Math.max(0, measuredMs - lagResolutionMs) / 1000);
+        }
         this.#lag.reset();
       },
     });

@@ -1,0 +1,328 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { EndpointIndex } from '../../../src/endpoints/id.js';
+import { Status } from '../../../src/endpoints/status.js';
+import { segmentName } from '../../../src/journal/format.js';
+import {
+  append,
+  copyOf,
+  type Entry,
+  entriesOf,
+  Listener,
+  openJournal,
+  temporaryFolder,
+} from '../../support/journal.js';
+import { until } from '../../support/waiting.js';
+
+const endpoint = (n: number): EndpointIndex => n as EndpointIndex;
+
+describe('the journal', () => {
+  it('gives back what was appended, in order, with names, statuses, cursors and counters', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    for (let i = 0; i < 10; i++) journal.nameEndpoint(endpoint(i), `/key/${i}`);
+    const entries = append(journal, 1, 100);
+    journal.committed(2, new Uint8Array([1, 2, 3]), 77, [endpoint(3)], [3]);
+    journal.counters({ ifindex: 5, name: 'tap5', running: true, upCount: 7, downCount: 6 });
+    await journal.flush();
+    assert.equal(journal.durableSeq, 100);
+    await journal.close();
+    const again = await openJournal(folder.path);
+    assert.deepEqual(entriesOf(again), entries);
+    assert.equal(again.recovered.endpoints.get(endpoint(4)), '/key/4');
+    assert.equal(
+      again.recovered.statuses.get(endpoint(0)),
+      entries.findLast((entry) => entry.endpoint === 0)!.status,
+    );
+    assert.deepEqual(again.recovered.cursors.get(2), new Uint8Array([1, 2, 3]));
+    assert.deepEqual(again.recovered.counters, [
+      { ifindex: 5, name: 'tap5', running: true, upCount: 7, downCount: 6 },
+    ]);
+    assert.equal(again.recovered.lastSeq, 100);
+    await again.close();
+    folder.remove();
+  });
+
+  it('syncs once for all that came meanwhile', async () => {
+    const folder = temporaryFolder();
+    const listener = new Listener();
+    const journal = await openJournal(folder.path, { listener });
+    append(journal, 1, 10_000);
+    await journal.flush();
+    assert.equal(listener.durableSeq, 10_000);
+    assert.ok(listener.syncs < 10, `${listener.syncs} syncs`);
+    await journal.close();
+    folder.remove();
+  });
+
+  it('begins new segments, and deletes old ones only when they are settled and beyond what is kept', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path, { segmentBytes: 4096, retainBytes: 0 });
+    journal.nameEndpoint(endpoint(1), '/key/1');
+    const entries: Entry[] = [];
+    for (let round = 0; round < 20; round++) {
+      entries.push(...append(journal, 1 + round * 100, 100));
+      await journal.flush();
+    }
+    const all = readdirSync(folder.path).filter((name) => name.endsWith('.log'));
+    assert.ok(all.length > 5, `${all.length} segments`);
+    // Nothing is settled: all of it is there after a restart.
+    await journal.close();
+    const again = await openJournal(folder.path, { segmentBytes: 4096, retainBytes: 0 });
+    assert.deepEqual(entriesOf(again), entries);
+    again.settled(1501);
+    append(again, 2001, 100);
+    await again.flush();
+    await until(
+      'old segments to go',
+      () => readdirSync(folder.path).filter((name) => name.endsWith('.log')).length < all.length - 3,
+    );
+    await again.close();
+    const last = await openJournal(folder.path);
+    const left = entriesOf(last).map(({ seq }) => seq);
+    assert.ok(left[0]! <= 1501 && left[0]! > 1, `begins with ${left[0]}`);
+    assert.deepEqual(
+      left,
+      Array.from({ length: 2101 - left[0]! }, (_, i) => left[0]! + i),
+    );
+    // The checkpoint at the head of what is left still knows what older segments said.
+    assert.equal(last.recovered.endpoints.get(endpoint(1)), '/key/1');
+    await last.close();
+    folder.remove();
+  });
+
+  it('takes no more from those who can wait at its largest size, and does again when there is room', async () => {
+    const folder = temporaryFolder();
+    const listener = new Listener();
+    const journal = await openJournal(folder.path, {
+      segmentBytes: 4096,
+      retainBytes: 0,
+      bytesMax: 10_000,
+      listener,
+    });
+    append(journal, 1, 1000);
+    await journal.flush();
+    assert.equal(journal.accepting, false);
+    assert.match(listener.accepting_.at(-1)!.why, /maxSize/);
+    // What comes all the same is kept.
+    append(journal, 1001, 10);
+    await journal.flush();
+    assert.equal(journal.durableSeq, 1010);
+    journal.settled(1011);
+    append(journal, 1011, 200);
+    await journal.flush();
+    await until('room again', () => journal.accepting);
+    await journal.close();
+    folder.remove();
+  });
+
+  it('is used by one process at a time', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    await assert.rejects(openJournal(folder.path), {
+      code: 'JOURNAL_LOCKED',
+      message: new RegExp(`process ${process.pid}`),
+    });
+    await journal.close();
+    // A lock that a dead process left, with a pid that another one has by now, holds nobody up.
+    writeFileSync(join(folder.path, 'lock'), `${process.ppid} 1\n`);
+    const again = await openJournal(folder.path);
+    await again.close();
+    folder.remove();
+  });
+
+  it('leaves what a newer flapd has written as it is', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    append(journal, 1, 5);
+    await journal.close();
+    const file = join(folder.path, segmentName(1));
+    const bytes = readFileSync(file);
+    bytes.writeUInt32LE(2, 8);
+    writeFileSync(file, bytes);
+    await assert.rejects(openJournal(folder.path), { code: 'JOURNAL_VERSION', message: /newer flapd/ });
+    assert.deepEqual(readFileSync(file), bytes);
+    folder.remove();
+  });
+
+  it('says what is wrong with a directory that it cannot use', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder.path, 'file'), '');
+    await assert.rejects(openJournal(join(folder.path, 'file')), {
+      code: 'JOURNAL_IO',
+      message: /another directory/,
+    });
+    folder.remove();
+  });
+});
+
+describe('the journal after a power cut', () => {
+  it('is whole up to the last sync, wherever the tail is torn: cut at every byte of the last block', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    const durable = append(journal, 1, 20);
+    await journal.flush();
+    const { size } = statSync(join(folder.path, segmentName(1)));
+    const torn = append(journal, 21, 5);
+    await journal.flush();
+    const full = statSync(join(folder.path, segmentName(1))).size;
+    for (let length = size; length <= full; length++) {
+      const copy = copyOf(folder.path);
+      truncateSync(join(copy.path, segmentName(1)), length);
+      const again = await openJournal(copy.path);
+      assert.deepEqual(
+        entriesOf(again),
+        length === full ? [...durable, ...torn] : durable,
+        `cut at ${length}`,
+      );
+      assert.equal(again.cutBytes, length === full ? 0 : length - size);
+      // It goes on from there.
+      append(again, 30, 1);
+      await again.flush();
+      await again.close();
+      const third = await openJournal(copy.path);
+      assert.equal(entriesOf(third).at(-1)!.seq, 30);
+      await third.close();
+      copy.remove();
+    }
+    await journal.close();
+    folder.remove();
+  });
+
+  it('cuts a tail of zeros and one of absurd lengths', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    const entries = append(journal, 1, 20);
+    await journal.close();
+    const whole = readFileSync(join(folder.path, segmentName(1)));
+    for (const tail of [
+      Buffer.alloc(5000),
+      Buffer.alloc(40, 0xff),
+      Buffer.from('FBLK\xff\xff\xff\x7f0000000000', 'latin1'),
+    ]) {
+      writeFileSync(join(folder.path, segmentName(1)), Buffer.concat([whole, tail]));
+      const again = await openJournal(folder.path);
+      assert.deepEqual(entriesOf(again), entries);
+      assert.equal(again.cutBytes, tail.length);
+      await again.close();
+    }
+    folder.remove();
+  });
+
+  it('never gives a wrong value for a flipped byte: it is damage with a way out, or a torn tail', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    journal.nameEndpoint(endpoint(1), '/key/1');
+    const entries: Entry[] = [];
+    for (let i = 0; i < 4; i++) {
+      entries.push(...append(journal, 1 + i * 3, 3));
+      await journal.flush();
+    }
+    await journal.close();
+    const file = join(folder.path, segmentName(1));
+    const whole = readFileSync(file);
+    let damaged = 0;
+    for (let at = 0; at < whole.length; at++) {
+      const flipped = Buffer.from(whole);
+      flipped[at]! ^= 0x10;
+      writeFileSync(file, flipped);
+      try {
+        const again = await openJournal(folder.path);
+        const got = entriesOf(again);
+        // Only the last block could have been on its way when the power went.
+        assert.deepEqual(got, entries.slice(0, got.length), `byte ${at}`);
+        assert.ok(got.length >= entries.length - 3, `byte ${at}: ${got.length} of ${entries.length}`);
+        await again.close();
+      } catch (error) {
+        assert.match((error as { code: string }).code, /^JOURNAL_(DAMAGED|VERSION)$/, `byte ${at}: ${error}`);
+        damaged++;
+      }
+    }
+    assert.ok(damaged > whole.length / 2, `${damaged} of ${whole.length} flips found`);
+    folder.remove();
+  });
+
+  it('behaves as a list does, over any course of appends, flushes, cuts and restarts', async () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('append' as const), count: fc.integer({ min: 1, max: 40 }) }),
+      fc.record({ kind: fc.constant('flush' as const) }),
+      fc.record({ kind: fc.constant('crash' as const), keep: fc.double({ min: 0, max: 1, noNaN: true }) }),
+      fc.record({ kind: fc.constant('restart' as const) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 15 }), async (steps) => {
+        const folder = temporaryFolder();
+        let current = folder;
+        let journal = await openJournal(current.path, { segmentBytes: 1500 });
+        let model: Entry[] = [];
+        for (const one of steps) {
+          if (one.kind === 'append') {
+            model.push(...append(journal, (model.at(-1)?.seq ?? 0) + 1, one.count));
+          } else if (one.kind === 'flush') {
+            await journal.flush();
+            assert.equal(journal.durableSeq, model.at(-1)?.seq ?? 0);
+          } else {
+            if (one.kind === 'restart') await journal.close();
+            const { durableSeq } = journal;
+            const copy = copyOf(current.path);
+            if (one.kind === 'crash') tearTail(copy.path, one.keep, journal.bytes);
+            await journal.close();
+            current.remove();
+            current = copy;
+            journal = await openJournal(current.path, { segmentBytes: 1500 });
+            const got = entriesOf(journal);
+            assert.deepEqual(got, model.slice(0, got.length));
+            assert.ok(
+              (got.at(-1)?.seq ?? 0) >= durableSeq,
+              `${got.at(-1)?.seq} of ${durableSeq} durable ones`,
+            );
+            model = got;
+          }
+        }
+        await journal.close();
+        current.remove();
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+/** Cuts what the journal does not count as written yet, at a random place. */
+function tearTail(directory: string, keep: number, knownBytes: number): void {
+  const names = readdirSync(directory)
+    .filter((name) => name.endsWith('.log'))
+    .sort();
+  const sizes = names.map((name) => statSync(join(directory, name)).size);
+  const unknown = sizes.reduce((sum, size) => sum + size, 0) - knownBytes;
+  if (unknown <= 0) return;
+  truncateSync(
+    join(directory, names.at(-1)!),
+    sizes.at(-1)! - Math.floor(Math.min(unknown, sizes.at(-1)!) * (1 - keep)),
+  );
+}
+
+describe('statuses in the journal', () => {
+  it('keep all four and the source apart', async () => {
+    const folder = temporaryFolder();
+    const journal = await openJournal(folder.path);
+    const statuses = [Status.removed, Status.up, Status.down, Status.error];
+    statuses.forEach((status, i) => {
+      journal.append(i + 1, endpoint(i), status, (3 - i) as 0 | 1 | 2 | 3, 1.5e15 + i, false);
+    });
+    await journal.close();
+    const again = await openJournal(folder.path);
+    const got: unknown[] = [];
+    again.recovered.forEach((...values) => {
+      got.push(values);
+    });
+    assert.deepEqual(
+      got,
+      statuses.map((status, i) => [i + 1, i, status, 3 - i, 1.5e15 + i, false]),
+    );
+    await again.close();
+    folder.remove();
+  });
+});

@@ -106,7 +106,11 @@ async function storm(options: Options): Promise<void> {
     return;
   }
   const interrupt = new AbortController();
-  const onSignal = (): void => interrupt.abort();
+  // A second one is for those who cannot wait; children are killed on the way out.
+  const onSignal = (): void => {
+    if (interrupt.signal.aborted) process.exit(interruptedCode);
+    interrupt.abort();
+  };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   const progress = await openProgress(options.transitions);
@@ -180,6 +184,7 @@ const exitCodes: Readonly<Record<string, ExitCode>> = {
   IP_COMMAND: ExitCode.system,
   STORM: ExitCode.system,
   STORM_FEED: ExitCode.system,
+  STORM_GATEWAY: ExitCode.system,
   STORM_SUBJECT: ExitCode.system,
   STORM_ETCD: ExitCode.unavailable,
 };

@@ -1,15 +1,15 @@
 /** From what was seen of a storm, and from etcd's own history, to its outcome. */
 import type { EndpointId } from '../endpoints/id.js';
 import { parseStatusValue, statusKey } from '../endpoints/key.js';
-import { statusName } from '../endpoints/status.js';
+import { Status } from '../endpoints/status.js';
 import type { Course } from './course.js';
 import { watchAnswerBytesMax } from './observe/gateway.js';
 import { readHistory } from './observe/history.js';
 import { judgeSpacing } from './observe/spacing.js';
-import { type Verdict, verify } from './provisional.js';
 import type { StormReport } from './report.js';
 import { durationOf } from './subject/settings.js';
 import type { Subject } from './subject/subject.js';
+import { type Verdict, verify } from './verify.js';
 
 /** For reading the history: of a million events, and from an etcd that has only just come back. */
 const historyDeadlineMs = 120_000;
@@ -65,24 +65,31 @@ async function verdictOf(
   problems: string[],
 ): Promise<Verdict | null> {
   // What was never told is not expected.
-  const expected = new Map(
+  const transitions = new Map<string, readonly Status[]>(
     ids.map((id, i) => [
-      statusKey(id, subject.where) as string,
-      plan.expected[i]!.slice(0, tracker.toldAtMs[i]!.length).map((status) => statusName(status)),
+      statusKey(id, subject.where),
+      plan.expected[i]!.slice(0, tracker.toldAtMs[i]!.length),
     ]),
   );
   try {
-    const { client, etcd, where } = subject;
+    const { client, etcd, where, confirms } = subject;
     const history = await readHistory(client, etcd.connection, where, revision + 1, historyDeadlineMs);
-    const events = history.map(({ key, value }) => ({
-      key,
-      status: value === null ? 'removed' : (statusNameOf(value) ?? String(value)),
-    }));
-    const verdict = verify(expected, initial === null ? null : statusName(initial), events);
-    const { lost, duplicated, reordered } = verdict;
-    if (lost + duplicated + reordered > 0)
-      problems.push(`lost ${lost}, duplicated ${duplicated}, reordered ${reordered}: first ${verdict.first}`);
-    return verdict;
+    const verdict = verify(
+      { transitions, initial, confirmations: confirms },
+      history.map(({ key, value, revision }) => ({
+        key,
+        status: value === null ? Status.removed : parseStatusValue(value),
+        revision,
+      })),
+    );
+    problems.push(...verdict.differences);
+    const tooSoon = confirms ? tracker.repeatedTooSoon : 0;
+    if (tooSoon > 0) problems.push(`${tooSoon} statuses were put again too soon for confirming writes`);
+    return {
+      ...verdict,
+      duplicated: verdict.duplicated + tooSoon,
+      confirmations: verdict.confirmations - tooSoon,
+    };
   } catch (error) {
     problems.push(error instanceof Error ? error.message : String(error));
     return null;
@@ -107,11 +114,6 @@ function judgeProduction({ tracker, gateway }: Course, subject: Subject, problem
   if (spacing.violations > 0)
     problems.push(`${spacing.violations} transitions came too soon after the one before of their endpoint`);
   return { watchAnswerBytesMax: bytesMax, spacingMs: spacing };
-}
-
-function statusNameOf(value: Uint8Array): string | null {
-  const status = parseStatusValue(value);
-  return status === null ? null : statusName(status);
 }
 
 function round(value: number, digits: number): number {

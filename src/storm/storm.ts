@@ -97,7 +97,14 @@ class Storm {
       initial: this.#initial,
     });
     const { subject, driver } = await this.#start();
-    const tracker = new Tracker({ expected: plan.expected, initial: this.#initial, hot: hot !== null });
+    const tracker = new Tracker({
+      expected: plan.expected,
+      initial: this.#initial,
+      hot: hot !== null,
+      confirmAfterMs: subject.confirms
+        ? durationOf(subject.settings, 'reader.confirmAfter')
+        : Number.POSITIVE_INFINITY,
+    });
     const observer = new Observer(subject.etcd.connection, subject.where, driver.ids);
     this.#observer = observer;
     const revision = await subject.settle(driver.ids, this.#initial, this.#signal);

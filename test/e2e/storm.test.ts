@@ -77,6 +77,14 @@ describe('a storm verified in the history of etcd', () => {
     assert.equal(report.etcdStops, 1);
   });
 
+  it('survives chaos: flapd killed ten times at least and etcd three times at least', async () => {
+    const report = assertPassed(
+      await storm('--etcd-embedded', '--endpoints=200', '--transitions=20000', '--seed=7', '--chaos'),
+      20_000,
+    );
+    assert.ok(report.flapdKills >= 10 && report.etcdKills >= 3, JSON.stringify(report));
+  });
+
   it('with one hot endpoint tells its latencies and those of the others apart', async () => {
     const { latencyMs } = assertPassed(
       await storm(
@@ -102,6 +110,17 @@ describe('a storm verified in the history of etcd', () => {
     );
     assert.equal(report.spacingMs!.violations, 0);
     assert.ok(report.spacingMs!.min! > 100, JSON.stringify(report));
+  });
+});
+
+describe('confirming writes in a storm', () => {
+  it('are counted apart, and are no duplicates', async () => {
+    const close = '--set=limits.endpointDelay=200ms';
+    const report = assertPassed(
+      await storm('--production', '--etcd-embedded', '--endpoints=20', '--transitions=200', close),
+      200,
+    );
+    assert.ok(report.confirmations > 0, JSON.stringify(report));
   });
 });
 

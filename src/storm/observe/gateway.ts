@@ -10,6 +10,10 @@ export const watchAnswerBytesMax = 2000;
 
 const reopenMs = 200;
 
+export class GatewayError extends Error {
+  readonly code = 'STORM_GATEWAY';
+}
+
 export class GatewayWatch {
   /** Of the longest answer that carried events. */
   bytesMax = 0;
@@ -42,7 +46,9 @@ export class GatewayWatch {
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(
         () =>
-          reject(new Error(`${this.#url} did not open a watch within ${deadlineMs} ms: ${this.#lastError}`)),
+          reject(
+            new GatewayError(`${this.#url} did not open a watch within ${deadlineMs} ms: ${this.#lastError}`),
+          ),
         deadlineMs,
       );
     });
@@ -82,8 +88,10 @@ export class GatewayWatch {
 
   #answer(line: Buffer): void {
     const answer = JSON.parse(line.toString('utf8')) as {
+      error?: { message?: string };
       result?: { created?: boolean; events?: unknown[] };
     };
+    if (answer.error !== undefined) throw new GatewayError(`it says ${answer.error.message}`);
     if (answer.result?.created === true) this.#onCreated();
     if ((answer.result?.events?.length ?? 0) === 0) return;
     this.answers++;

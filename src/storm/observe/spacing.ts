@@ -7,13 +7,12 @@
  * that flapd must at least have kept. A gap is measured between two arrivals at the storm's watch, whose delay
  * varies: a gap counts as too short only if it is so by more than the tolerance.
  */
+import { watchJitterMs } from './tracker.js';
+
 export interface SpacingRule {
   readonly endpointDelayMs: number;
   readonly endpointCatchUpMs: number;
 }
-
-/** How late one answer of the watch may come compared with the next, on a busy machine. */
-export const spacingToleranceMs = 100;
 
 export interface Spacing {
   /** The shortest gap between two transitions of one endpoint; null: there were no two. */
@@ -43,7 +42,7 @@ export function judgeSpacing(
       const gap = at - commits[k - 1]!;
       if (min === null || gap < min) min = gap;
       // Half of a short distance is still asked for, so that the tolerance never excuses everything.
-      if (gap < required - Math.min(spacingToleranceMs, required / 2)) violations++;
+      if (gap < required - Math.min(watchJitterMs, required / 2)) violations++;
     }
   });
   return { min: min === null ? null : Math.round(min * 10) / 10, violations };

@@ -13,7 +13,12 @@ export interface TrackerOptions {
   readonly initial: Status | null;
   /** Keep the hot endpoint (number 0) apart. */
   readonly hot: boolean;
+  /** A confirming write comes so long after what it confirms, at least; Infinity: there are none. */
+  readonly confirmAfterMs: number;
 }
+
+/** How late one answer of the watch may come compared with the next, on a busy machine. */
+export const watchJitterMs = 100;
 
 export class Tracker {
   readonly all: Latencies;
@@ -23,6 +28,8 @@ export class Tracker {
   committed = 0;
   /** Puts of the status that the key had already. */
   repeated = 0;
+  /** Of these, the ones that came sooner than a confirming write may: something was written twice. */
+  repeatedTooSoon = 0;
   /** By endpoint, when each transition was told; those that are one telling (`down`, `up` after a removal) share it. */
   readonly toldAtMs: number[][];
   /** By endpoint, when each transition was seen committed. */
@@ -31,6 +38,8 @@ export class Tracker {
   lastCommitAtMs = 0;
   readonly #options: TrackerOptions;
   readonly #status: (Status | null)[];
+  /** By endpoint, when its key was last seen written. */
+  readonly #lastAtMs: Float64Array;
 
   constructor(options: TrackerOptions) {
     const { expected } = options;
@@ -42,6 +51,7 @@ export class Tracker {
     this.toldAtMs = expected.map(() => []);
     this.committedAtMs = expected.map(() => []);
     this.#status = expected.map(() => options.initial);
+    this.#lastAtMs = new Float64Array(expected.length).fill(Number.NEGATIVE_INFINITY);
   }
 
   get complete(): boolean {
@@ -58,9 +68,15 @@ export class Tracker {
   seen(endpoint: number, status: Status, nowMs: number): void {
     if (status === this.#status[endpoint]) {
       this.repeated++;
+      const lastAtMs = this.#lastAtMs[endpoint]!;
+      const { confirmAfterMs } = this.#options;
+      if (confirmAfterMs === Number.POSITIVE_INFINITY || nowMs - lastAtMs < confirmAfterMs - watchJitterMs)
+        this.repeatedTooSoon++;
+      this.#lastAtMs[endpoint] = nowMs;
       return;
     }
     this.#status[endpoint] = status;
+    this.#lastAtMs[endpoint] = nowMs;
     const commits = this.committedAtMs[endpoint]!;
     const k = commits.length;
     commits.push(nowMs);

@@ -70,6 +70,12 @@ export function durationOf(
   return text === undefined ? definitions[name].standard() : definitions[name].kind.parse(text);
 }
 
+/** Whether one of them is on: as it was set, or as it is without. */
+export function isOn(settings: ReadonlyMap<SettingName, string>, name: 'reader.confirm'): boolean {
+  const text = settings.get(name);
+  return text === undefined ? definitions[name].standard() : definitions[name].kind.parse(text);
+}
+
 /** flapd's own variables and Felix's would be read by it. What locates etcd's binary, and node's own, stays. */
 export function subjectEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(FLAPD|FELIX)_/i.test(name)));

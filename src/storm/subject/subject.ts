@@ -21,7 +21,7 @@ import type { StormOptions } from '../options.js';
 import type { Known } from '../plan/expectation.js';
 import { Daemon } from './daemon.js';
 import { StormEtcd } from './etcd.js';
-import { subjectEnvironment, subjectSettings } from './settings.js';
+import { isOn, subjectEnvironment, subjectSettings } from './settings.js';
 
 export interface SubjectEvents {
   /** etcd or flapd ended, and not by the storm's doing. */
@@ -106,6 +106,11 @@ export class Subject {
 
   get statusPrefix(): string {
     return workloadPrefix(this.where);
+  }
+
+  /** Whether flapd makes confirming writes. */
+  get confirms(): boolean {
+    return isOn(this.settings, 'reader.confirm');
   }
 
   get faultsSoFar(): { flapdKills: number; etcdKills: number; etcdStops: number } {

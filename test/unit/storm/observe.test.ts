@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Status } from '../../../src/endpoints/status.js';
 import { Latencies } from '../../../src/storm/observe/latency.js';
-import { judgeSpacing, spacingToleranceMs } from '../../../src/storm/observe/spacing.js';
-import { Tracker } from '../../../src/storm/observe/tracker.js';
+import { judgeSpacing } from '../../../src/storm/observe/spacing.js';
+import { Tracker, watchJitterMs } from '../../../src/storm/observe/tracker.js';
 import { parseUsage } from '../../../src/storm/subject/usage.js';
 
 const { up, down, removed } = Status;
@@ -28,7 +28,12 @@ describe('following a storm', () => {
   const expected = [[down, up, removed, down, up], [up]];
 
   it('pairs the k-th commit of an endpoint with the k-th that was told of it', () => {
-    const tracker = new Tracker({ expected, initial: null, hot: true });
+    const tracker = new Tracker({
+      expected,
+      initial: null,
+      hot: true,
+      confirmAfterMs: Number.POSITIVE_INFINITY,
+    });
     tracker.told(0, 1, 100);
     tracker.told(0, 1, 110);
     tracker.told(1, 1, 120);
@@ -49,14 +54,31 @@ describe('following a storm', () => {
   });
 
   it('counts a status put once more apart', () => {
-    const tracker = new Tracker({ expected: [[down]], initial: up, hot: false });
+    const tracker = new Tracker({
+      expected: [[down]],
+      initial: up,
+      hot: false,
+      confirmAfterMs: Number.POSITIVE_INFINITY,
+    });
     tracker.told(0, 1, 1);
     tracker.seen(0, up, 2);
     tracker.seen(0, down, 3);
     tracker.seen(0, down, 4);
     assert.equal(tracker.committed, 1);
     assert.equal(tracker.repeated, 2);
+    assert.equal(tracker.repeatedTooSoon, 2, 'none is a confirming write, since there are none');
     assert.equal(tracker.lastCommitAtMs, 3);
+  });
+
+  it('tells a confirming write from one that came twice by when it comes', () => {
+    const tracker = new Tracker({ expected: [[down]], initial: up, hot: false, confirmAfterMs: 2000 });
+    tracker.told(0, 1, 0);
+    tracker.seen(0, down, 1000);
+    tracker.seen(0, down, 3000 - watchJitterMs);
+    assert.equal(tracker.repeatedTooSoon, 0);
+    tracker.seen(0, down, 4899 - watchJitterMs);
+    assert.equal(tracker.repeatedTooSoon, 1);
+    assert.equal(tracker.repeated, 2);
   });
 });
 
@@ -70,8 +92,8 @@ describe('spacing', () => {
   });
 
   it('excuses a gap that is shorter by no more than a watch may be late', () => {
-    assert.equal(judgeSpacing(rule, [[0, 1]], [[100, 1100 - spacingToleranceMs]]).violations, 0);
-    assert.equal(judgeSpacing(rule, [[0, 1]], [[100, 1099 - spacingToleranceMs]]).violations, 1);
+    assert.equal(judgeSpacing(rule, [[0, 1]], [[100, 1100 - watchJitterMs]]).violations, 0);
+    assert.equal(judgeSpacing(rule, [[0, 1]], [[100, 1099 - watchJitterMs]]).violations, 1);
   });
 
   it('shrinks with the backlog, but never to nothing', () => {

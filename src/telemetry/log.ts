@@ -21,9 +21,13 @@ export function openLog({ level, format, fd = 2 }: LogOptions): Log {
   return pino({ level, base: { pid: process.pid } }, readable ? prettyStream(fd) : jsonStream(fd));
 }
 
+/** What is logged while the log cannot be written is kept, up to this; then dropped. */
+const keptBytesMax = 1024 * 1024;
+
 function jsonStream(fd: number): DestinationStream {
-  const stream = pino.destination({ dest: fd, sync: true });
-  // Whoever read the log is gone (EPIPE): there is nobody to tell, and no reason to stop reporting.
+  const stream = pino.destination({ dest: fd, sync: true, maxLength: keptBytesMax });
+  // A log on a full disk, or one that nobody reads any more, is no reason to stop reporting; and where should it be
+  // said? What is kept is written with the first line that can be.
   stream.on('error', () => undefined);
   return stream;
 }

@@ -262,6 +262,11 @@ describe('an address that is taken', () => {
     await started.server.stop();
     await new Promise((resolve) => other.close(resolve));
     t.mock.timers.tick(60_000);
+    // Had it tried again, it would have the address before the next one to ask.
+    const heir = createServer();
+    heir.listen(port, '127.0.0.1');
+    await once(heir, 'listening');
+    cleanups.push(() => new Promise((resolve) => heir.close(resolve)));
     assert.equal(started.server.listening, false);
   });
 });

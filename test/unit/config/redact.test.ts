@@ -8,7 +8,7 @@ describe('a password in a URL is not shown', () => {
   const cases = [
     `http://user:${secret}@etcd:2379`,
     `http://user:${secret}/more@etcd:2379`,
-    `http://user:${secret}@more@etcd:2379`,
+    `http://user:more@${secret}@etcd:2379`,
     `http://user:a,${secret}@etcd:2379`,
     `http://user:a//${secret}@etcd:2379`,
     `http://etcd1:2379,https://user:${secret}@etcd2:2379`,

@@ -50,6 +50,18 @@ test('the readable form has one line for the message and one for each field, wha
   assert.match(lines[1]!, /^ {4}host: "one\\ntwo\\r\\u001b\[2J/);
 });
 
+test('a log on a full disk ends nothing', () => {
+  const fd = openSync('/dev/full', 'w');
+  try {
+    for (const format of ['json', 'pretty'] as const) {
+      const log = openLog({ level: 'info', format, fd });
+      for (let i = 0; i < 3; i++) log.warn({ i }, 'no space');
+    }
+  } finally {
+    closeSync(fd);
+  }
+});
+
 test('control characters are written as what they are', () => {
   assert.equal(escapeControls('a\tb\u007fc\u0085d\u2028e ü'), 'a\\u0009b\\u007fc\\u0085d\\u2028e ü');
 });

@@ -112,7 +112,8 @@ export class FromDataplaneDecoder {
 
   #endpoint(idBytes: Uint8Array, workload: boolean): EndpointIndex {
     const key =
-      (workload ? 'w' : 'h') + Buffer.from(idBytes.buffer, idBytes.byteOffset, idBytes.length).toString('latin1');
+      (workload ? 'w' : 'h') +
+      Buffer.from(idBytes.buffer, idBytes.byteOffset, idBytes.length).toString('latin1');
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     const endpoint = this.#intern(workload ? decodeWorkloadId(idBytes) : decodeHostId(idBytes));

@@ -110,7 +110,7 @@ export class MessageParser {
         break;
       case MessageType.done:
       case MessageType.error:
-        this.#handler.done(seq, body + 4 <= end ? -i32(bytes, body) : 0);
+        this.#handler.done(seq, body + 4 <= end ? 0 - i32(bytes, body) : 0);
         break;
       default: // nothing that matters here
     }

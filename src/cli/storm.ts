@@ -15,7 +15,7 @@ interface Options {
   readonly seed: number;
   readonly flapRate: number;
   readonly hot?: number;
-  readonly removals: number;
+  readonly removals?: number;
   readonly production: boolean;
   readonly chaos: boolean;
   readonly etcd?: string;
@@ -30,6 +30,8 @@ interface Options {
   readonly json: boolean;
   readonly events: boolean;
 }
+
+const removalsStandard = 0.02;
 
 /** 128 + SIGINT, as shells have it. */
 const interruptedCode = 130;
@@ -57,9 +59,8 @@ export function stormCommand(): Command {
     .option('--hot <share>', 'let one endpoint take this share of all transitions, such as 0.5', share)
     .option(
       '--removals <share>',
-      'how often an endpoint is removed instead of flapping; 0: never',
+      `how often an endpoint is removed instead of flapping; 0: never (default: ${removalsStandard})`,
       shareOrNone,
-      0.02,
     )
     .option('--production', 'with all limits and spacing as they are by default, and check those too', false)
     .option(
@@ -146,6 +147,12 @@ function check(options: Options): StormOptions {
     );
   if (etcd !== undefined && (chaos || etcdKillAt !== undefined || etcdStopAt !== undefined))
     throw usage("only an etcd of the storm's own is killed or stopped: use --etcd-embedded");
+  // The carrier counters tell flapd afterwards what an interface did while it was killed, but not of one that is gone.
+  const noRemovals = via === 'netlink' && chaos;
+  if (noRemovals && (options.removals ?? 0) > 0)
+    throw usage(
+      '--via netlink --chaos: an interface that is deleted and made again while flapd is killed leaves no trace, so use --removals 0',
+    );
   const settings = settingsFrom({ ...options }, 'etcd');
   return {
     via,
@@ -154,7 +161,7 @@ function check(options: Options): StormOptions {
     seed: options.seed,
     flapRate: options.flapRate,
     hot: options.hot ?? null,
-    removals: options.removals,
+    removals: options.removals ?? (noRemovals ? 0 : removalsStandard),
     production: options.production,
     chaos,
     etcd:

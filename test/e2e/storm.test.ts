@@ -85,6 +85,21 @@ describe('a storm verified in the history of etcd', () => {
     assert.ok(report.flapdKills >= 10 && report.etcdKills >= 3, JSON.stringify(report));
   });
 
+  it('survives chaos on real interfaces: their carrier counters tell what happened while flapd was dead', async () => {
+    const report = assertPassed(
+      await storm(
+        '--etcd-embedded',
+        '--via=netlink',
+        '--endpoints=30',
+        '--transitions=1000',
+        '--seed=7',
+        '--chaos',
+      ),
+      1000,
+    );
+    assert.ok(report.flapdKills >= 10 && report.etcdKills >= 3, JSON.stringify(report));
+  });
+
   it('with one hot endpoint tells its latencies and those of the others apart', async () => {
     const { latencyMs } = assertPassed(
       await storm(
@@ -217,6 +232,12 @@ describe('a storm that cannot begin', () => {
       /storm's own/,
     ],
     ['through netlink to an etcd outside', ['--etcd=http://127.0.0.1:1', '--via=netlink'], 64, /namespace/],
+    [
+      'with chaos and removals of interfaces',
+      ['--etcd-embedded', '--via=netlink', '--chaos', '--removals=0.1'],
+      64,
+      /leaves no trace/,
+    ],
     ['with no endpoints', ['--etcd-embedded', '--endpoints=0'], 64, /whole number/],
     ['with a share that is none', ['--etcd-embedded', '--hot=50%'], 64, /between 0 and 1/],
     [

@@ -158,11 +158,17 @@ export class Daemon {
 
   async start(): Promise<void> {
     const { log } = this.#options;
+    if (thisMachine().from === 'hostname') {
+      log.warn(
+        {},
+        'this machine has no machine id: another one with the same host name could not be told from it',
+      );
+    }
     await this.#http?.start();
-    if (this.#http !== null)
+    if (this.#http?.listening)
       log.info({ port: this.#http.port }, `metrics and health on http://127.0.0.1:${this.#http.port}/`);
     this.#journal = await this.#options.openJournal(this.#journalListener());
-    await this.#driver.recover(this.#journal);
+    this.#driver.recover(this.#journal);
     if (this.pending > 0)
       log.info({ pending: this.pending }, 'transitions left in the journal are pending again');
     await this.#pool.start();

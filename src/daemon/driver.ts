@@ -64,11 +64,14 @@ export class Driver {
   #timer: NodeJS.Timeout | null = null;
   #timerAtMs = Number.POSITIVE_INFINITY;
   #stopped = false;
+  /** The rate that the workers know of. */
+  #rate: number;
   /** By lane: the encoding of its transaction, for when it is sent again. */
   readonly #encoded: { txn: Txn; request: Uint8Array }[] = [];
 
   constructor(options: DriverOptions) {
     this.#options = options;
+    this.#rate = options.reporter.limits.txnsPerSecond;
     this.reporter = new Reporter({
       ...options.reporter,
       random: Math.random,
@@ -184,6 +187,7 @@ export class Driver {
       this.#options.events.durable(this.#durableSeq);
     }
     for (const effect of this.reporter.poll(nowMs)) this.#carryOut(effect, nowMs);
+    if (this.reporter.rate !== this.#rate) this.#shareRate();
     this.#options.events.polled();
   }
 
@@ -241,6 +245,13 @@ export class Driver {
     this.reporter.claimAnswered(answer, performance.now());
     if (answer.kind === 'claimed') events.claimed(answer.epoch, answer.revision);
     this.pollSoon();
+  }
+
+  /** The core's bucket has another rate: the workers' gates hold that one. */
+  #shareRate(): void {
+    this.#rate = this.reporter.rate;
+    const { burst } = this.#options.reporter.limits;
+    this.#options.pool.setRate({ txnsPerSecond: this.#rate, burst });
   }
 
   #setLanes(lanes: number): void {

@@ -31,6 +31,17 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
   const ended = new Promise<number>((resolve) => {
     end = resolve;
   });
+  for (const source of settings.ignored)
+    log.debug({ source }, "a setting of Felix's that means nothing here");
+  let signals = 0;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    signals++;
+    log.info({ signal }, signals === 1 ? 'stopping: writing what is pending' : 'stopping at once');
+    end(ExitCode.ok);
+    if (signals > 1) process.exit(ExitCode.backlog);
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
   const etcd = await startEmbedded(settings, (why) => {
     log.error({ why }, 'the embedded etcd has ended by itself');
     end(ExitCode.system);
@@ -50,15 +61,6 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
       end(fatalCodes[code]);
     },
   });
-  let signals = 0;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    signals++;
-    log.info({ signal }, signals === 1 ? 'stopping: writing what is pending' : 'stopping at once');
-    end(signals === 1 ? ExitCode.ok : ExitCode.backlog);
-    if (signals > 1) process.exit(ExitCode.backlog);
-  };
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
   const timer = options.forMs === null ? null : setTimeout(() => end(ExitCode.ok), options.forMs);
   try {
     await Promise.race([daemon.start(), ended]);

@@ -24,7 +24,10 @@ export interface Recovered {
   readonly cursors: ReadonlyMap<number, Uint8Array>;
   readonly counters: readonly InterfaceCounters[];
   readonly lastSeq: number;
-  /** Calls back with every transition kept, oldest first, committed or not: the caller knows the cursors. */
+  /**
+   * Calls back with every transition that is not known to be settled, oldest first: the caller knows the cursors.
+   * Streams from the files; to be called before the first append.
+   */
   forEach(
     callback: (
       seq: number,

@@ -1,62 +1,50 @@
 /**
- * One process at a time on a journal. The lock is a file that names the process and when it started, so that a lock
- * that a dead process left behind is known for what it is, even where its pid belongs to another one by now.
+ * One process at a time on a journal. The lock is flock(2)'s: it belongs to the open file, so the kernel lets go of it
+ * when the process ends, however it ends, and nothing stale is ever left to be judged; it holds across containers too.
+ * Node has no call for it. But a lock belongs to the open file *description*, which a child inherits: flock(1) (of
+ * util-linux) takes it on our descriptor and ends, and the lock stays with us. That costs some milliseconds, once.
  */
-import { linkSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { JournalIoError, JournalLockedError } from './errors.js';
 
-export class JournalLockedError extends Error {
-  readonly code = 'JOURNAL_LOCKED';
-}
+/** What flock(1) is told to exit with where another has the lock; its own errors are others. */
+const takenStatus = 99;
 
-/** Throws a JournalLockedError where another process has it. Returns how to let go. */
+/** Returns how to let go. Throws a JournalLockedError where another process has it. */
 export function lockJournal(directory: string): () => void {
   const path = join(directory, 'lock');
-  const own = `${path}.${process.pid}`;
-  writeFileSync(own, `${process.pid} ${startTime(process.pid)}\n`, { mode: 0o600 });
+  const fd = openSync(path, 'a+', 0o600); // not emptied: it names the holder
   try {
-    for (let attempt = 0; attempt < 3; attempt++) {
-      try {
-        linkSync(own, path); // fails where it exists: of two that start at once, one gets it
-        return () => unlinkSync(path);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      }
-      const holder = livingHolder(path);
-      if (holder !== null) {
-        throw new JournalLockedError(
-          `the journal in ${directory} is in use by process ${holder}: stop that one first, or give this one another directory (--journal DIR)`,
-        );
-      }
-      // Moved, not removed: of two that find it stale, only one moves it.
-      try {
-        renameSync(path, `${own}.stale`);
-        unlinkSync(`${own}.stale`);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-      }
-    }
-    throw new JournalLockedError(`the lock of the journal in ${directory} changes hands all the time`);
-  } finally {
-    unlinkSync(own);
+    takeLock(fd, path);
+    ftruncateSync(fd);
+    writeSync(fd, `${process.pid}\n`);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
   }
+  return () => closeSync(fd);
 }
 
-function livingHolder(path: string): number | null {
-  try {
-    const [pid, started] = readFileSync(path, 'utf8').trim().split(' ').map(Number);
-    return pid !== undefined && startTime(pid) === started ? pid : null;
-  } catch {
-    return null;
+function takeLock(fd: number, path: string): void {
+  const { status, error, stderr } = spawnSync('flock', ['-n', '-E', String(takenStatus), '3'], {
+    stdio: ['ignore', 'ignore', 'pipe', fd],
+  });
+  if (status === 0) return;
+  if (status === takenStatus) {
+    const holder = readFileSync(path, 'utf8').trim();
+    throw new JournalLockedError(
+      `the journal is locked by pid ${holder === '' ? '(not known)' : holder} (${path}): ` +
+        'stop that process first, or give this one another directory (journal.dir)',
+    );
   }
-}
-
-/** When a process started, in clock ticks since boot (proc(5), field 22 of stat); 0: there is no such process. */
-function startTime(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]);
-  } catch {
-    return 0;
+  if ((error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') {
+    throw new JournalIoError('the command flock is missing, which locks the journal: install util-linux', {
+      cause: error,
+    });
   }
+  throw new JournalIoError(`${path} cannot be locked: ${error?.message ?? stderr.toString().trim()}`, {
+    cause: error,
+  });
 }

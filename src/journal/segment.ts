@@ -1,6 +1,5 @@
-/** Reads segments: which blocks are good, and what is wrong with the rest. */
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+/** Reads a segment: which of its blocks are good, and what is wrong with the rest. */
+import type { JournalDirectory } from './directory.js';
 import {
   blockBytesMax,
   blockCrc,
@@ -20,42 +19,46 @@ export interface Block {
 
 export interface Scan {
   readonly bytes: Buffer;
+  readonly header: ReturnType<typeof headerProblem>;
   readonly blocks: readonly Block[];
   /** Where the first bad block begins; null: all is good. */
   readonly badAt: number | null;
   /** Good blocks after the bad one. */
   readonly beyond: readonly Block[];
-  readonly header: ReturnType<typeof headerProblem>;
 }
 
 /** The numbers of the segments in a directory, in order. */
-export function segmentsIn(directory: string): number[] {
-  return readdirSync(directory)
+export function segmentsIn(directory: Pick<JournalDirectory, 'list'>): number[] {
+  return directory
+    .list()
     .map(segmentNumber)
     .filter((number) => number !== null)
     .sort((a, b) => a - b);
 }
 
-export function scanSegment(directory: string, number: number): Scan {
-  const bytes = readFileSync(join(directory, segmentName(number)));
+export function scanSegment(directory: Pick<JournalDirectory, 'read'>, number: number): Scan {
+  return scanBytes(directory.read(segmentName(number)), number);
+}
+
+export function scanBytes(bytes: Buffer, number: number): Scan {
   const header = headerProblem(bytes, number);
-  if (header !== null) return { bytes, blocks: [], badAt: 0, beyond: [], header };
   const blocks: Block[] = [];
   let at = headerBytes;
   while (at < bytes.length) {
     const block = blockAt(bytes, at);
-    if (block === null) return { bytes, blocks, badAt: at, beyond: goodBlocksAfter(bytes, at + 1), header };
+    if (block === null) return { bytes, header, blocks, badAt: at, beyond: goodBlocksAfter(bytes, at + 1) };
     blocks.push(block);
     at = block.end;
   }
-  return { bytes, blocks, badAt: null, beyond: [], header };
+  // Without its first block it is not what is renamed into place when a segment is made.
+  return { bytes, header, blocks, badAt: blocks.length === 0 ? headerBytes : null, beyond: [] };
 }
 
 /** Whether what is bad is only what a power cut leaves at the end of what was being written. */
-export function isTornTail({ badAt, beyond, header }: Scan): boolean {
-  if (header !== null) return header === 'short';
+export function isTornTail({ header, blocks, badAt, beyond }: Scan): boolean {
+  if (header !== null || badAt === null || blocks.length === 0) return false;
   // A block that was written when the bad one was on disk already shows that the bad one was good once.
-  return badAt === null || beyond.every(({ synced }) => synced <= badAt);
+  return beyond.every(({ synced }) => synced <= badAt);
 }
 
 /** The good block that begins there; null: none does. */

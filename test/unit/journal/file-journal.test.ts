@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import type { EndpointIndex } from '../../../src/endpoints/id.js';
 import { Status } from '../../../src/endpoints/status.js';
@@ -124,11 +125,11 @@ describe('the journal', () => {
     const journal = await openJournal(folder.path);
     await assert.rejects(openJournal(folder.path), {
       code: 'JOURNAL_LOCKED',
-      message: new RegExp(`process ${process.pid}`),
+      message: new RegExp(`locked by pid ${process.pid}\\b`),
     });
     await journal.close();
-    // A lock that a dead process left, with a pid that another one has by now, holds nobody up.
-    writeFileSync(join(folder.path, 'lock'), `${process.ppid} 1\n`);
+    // What a dead process left holds nobody up, were its pid that of a living one by now.
+    writeFileSync(join(folder.path, 'lock'), `${process.ppid}\n`);
     const again = await openJournal(folder.path);
     await again.close();
     folder.remove();
@@ -142,6 +143,7 @@ describe('the journal', () => {
     const file = join(folder.path, segmentName(1));
     const bytes = readFileSync(file);
     bytes.writeUInt32LE(2, 8);
+    bytes.writeUInt32LE(crc32(bytes.subarray(0, 28)), 28);
     writeFileSync(file, bytes);
     await assert.rejects(openJournal(folder.path), { code: 'JOURNAL_VERSION', message: /newer flapd/ });
     assert.deepEqual(readFileSync(file), bytes);

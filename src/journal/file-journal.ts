@@ -40,6 +40,7 @@ export class FileJournal implements Journal {
   readonly #segments: Segments;
   readonly #state: JournalState;
   readonly #unlock: () => void;
+  #closing: Promise<void> | null = null;
   /** By endpoint: the highest seq appended, written or not. */
   #appendedSeqs = new Float64Array(1024);
   /** By endpoint: 1 where the last checkpoint left its name out. */
@@ -173,12 +174,9 @@ export class FileJournal implements Journal {
   }
 
   /** What is held because the disk is full is lost: it was never said to be accepted. */
-  async close(): Promise<void> {
-    try {
-      await this.#writer.close();
-    } finally {
-      this.#unlock();
-    }
+  close(): Promise<void> {
+    this.#closing ??= this.#writer.close().finally(this.#unlock);
+    return this.#closing;
   }
 
   /** Leaves out endpoints that are gone; one that comes back after all is named again by append(). */

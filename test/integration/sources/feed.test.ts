@@ -149,7 +149,7 @@ describe('the feed socket', () => {
     }
     let last = Buffer.alloc(0);
     socket.on('data', (data: Buffer) => {
-      last = Buffer.concat([last, data]).subarray(-10);
+      last = Buffer.concat([last, data]).subarray(-64);
     });
     socket.resume();
     await until('the latest', () => last.includes(frame(Buffer.from([15 << 3, 0xd0, 0x0f]))));

@@ -8,11 +8,11 @@ import type { EndpointIndex } from '../endpoints/id.js';
 import { laneOf } from '../endpoints/key.js';
 import type { EndpointRegistry } from '../endpoints/registry.js';
 import type { Source, Status } from '../endpoints/status.js';
-import { takeClaim } from '../etcd/claim.js';
+import { type ClaimOutcome, type ClaimRequest, changeLanes, takeClaim } from '../etcd/claim.js';
 import type { TxnEncoder } from '../etcd/encoding.js';
 import type { WorkerPool } from '../etcd/pool.js';
 import type { Journal } from '../journal/journal.js';
-import { type Cursor, covers, decodeCursor } from '../reporter/cursor.js';
+import { encodeCursor } from '../reporter/cursor.js';
 import type { Committed, Effect, Txn } from '../reporter/effects.js';
 import { type Observed, Reporter, type ReporterOptions } from '../reporter/reporter.js';
 
@@ -32,6 +32,8 @@ export interface DriverEvents {
   /** The core has been asked for what to do: a good moment to look at how full its queues are. */
   polled(): void;
 }
+
+type Claimed = Extract<ClaimOutcome, { kind: 'claimed' }>;
 
 export interface ClaimIdentity {
   readonly claimKey: string;
@@ -90,19 +92,13 @@ export class Driver {
     for (const [endpoint, key] of recovered.endpoints) {
       if (registry.restore(endpoint, key)) this.introduce(endpoint);
     }
-    const cursors = new Map<number, Cursor>();
-    for (const [lane, value] of recovered.cursors) {
-      this.reporter.restoreCursor(lane, value);
-      cursors.set(lane, decodeCursor(value));
-    }
+    for (const [lane, value] of recovered.cursors) this.reporter.restoreCursor(lane, value);
     for (const [endpoint, status] of recovered.statuses) {
       if (registry.has(endpoint)) this.reporter.restoreStatus(endpoint, status, nowMs);
     }
+    // Some of these are committed: the cursors that come with the claim tell which.
     recovered.forEach((seq, endpoint, status, _source, _observedAtUs, initial) => {
-      if (!registry.has(endpoint)) return;
-      const cursor = cursors.get(laneOf(registry.key(endpoint), this.reporter.lanes));
-      if (cursor !== undefined && covers(cursor, endpoint, seq)) return;
-      this.reporter.restoreTransition(seq, endpoint, status, initial, nowMs);
+      if (registry.has(endpoint)) this.reporter.restoreTransition(seq, endpoint, status, initial, nowMs);
     });
     this.reporter.restored(recovered.lastSeq, Date.now() * 1000, nowMs);
     this.#durableSeq = recovered.lastSeq;
@@ -239,8 +235,11 @@ export class Driver {
 
   async #claim(epoch: number): Promise<void> {
     const { identity, client, events } = this.#options;
-    const answer = await takeClaim(client(), { ...identity, lanes: this.reporter.lanes, epoch });
-    // Cursors say nothing to another number of lanes: the one that they were written with serves until the next start.
+    const { lanes } = this.#options.reporter;
+    const request = { ...identity, lanes, epoch };
+    let answer = await takeClaim(client(), request);
+    if (answer.kind === 'claimed' && answer.lanes !== lanes && epoch === 0)
+      answer = await this.#changeLanes(request, answer);
     if (answer.kind === 'claimed') this.#setLanes(answer.lanes);
     this.reporter.claimAnswered(answer, performance.now());
     if (answer.kind === 'claimed') events.claimed(answer.epoch, answer.revision);
@@ -252,6 +251,18 @@ export class Driver {
     this.#rate = this.reporter.rate;
     const { burst } = this.#options.reporter.limits;
     this.#options.pool.setRate({ txnsPerSecond: this.#rate, burst });
+  }
+
+  /**
+   * The claim was taken over from a flapd with another number of lanes, and cursors say nothing to another number. With
+   * nothing left from an earlier life, new ones are written; else the old number serves until the next start.
+   */
+  async #changeLanes(request: ClaimRequest, claimed: Claimed): Promise<ClaimOutcome> {
+    this.#setLanes(claimed.lanes);
+    const { complete, number, highest } = this.reporter.review(claimed.cursors);
+    if (!complete) return claimed;
+    const cursors = Array.from({ length: request.lanes }, () => encodeCursor(number + 1, highest, [], []));
+    return changeLanes(this.#options.client(), request, claimed, cursors);
   }
 
   #setLanes(lanes: number): void {

@@ -219,6 +219,36 @@ export class Reporter {
     this.#schedule.durable(lastSeq, nowMs);
   }
 
+  /**
+   * What cursors just read mean to what the journal left, by lane: whether they cover all of it; the highest number of
+   * a transaction, and the highest seq, that they or the journal know of.
+   */
+  review(values: readonly (Uint8Array | null)[]): { complete: boolean; number: number; highest: number } {
+    const cursors = values.map((value) => (value === null ? null : decodeCursor(value)));
+    let complete = true;
+    for (const { first, id } of this.#lanes) {
+      for (
+        let slot = first;
+        slot !== none && this.#pool.seq[slot]! <= this.#restoredSeq;
+        slot = this.#pool.laneNext[slot]!
+      ) {
+        const cursor = cursors[id] ?? null;
+        const endpoint = this.#pool.endpoint[slot]! as EndpointIndex;
+        if (cursor === null || !covers(cursor, endpoint, this.#pool.seq[slot]!)) complete = false;
+      }
+    }
+    const number = Math.max(
+      0,
+      ...cursors.map((cursor) => cursor?.number ?? 0),
+      ...this.#lanes.map((lane) => lane.number),
+    );
+    const highest = Math.max(
+      this.#restoredSeq,
+      ...cursors.map((cursor) => (cursor === null ? 0 : highestSeq(cursor))),
+    );
+    return { complete, number, highest };
+  }
+
   /** Another number of lanes, before the first claim: no transaction is under way yet. */
   setLanes(count: number, laneOf: (endpoint: EndpointIndex) => number): void {
     if (this.#epoch > 0) throw new Error('lanes cannot change while flapd writes');

@@ -46,16 +46,12 @@ export class Instance {
         world.keyBytes(endpoint),
       );
     }
-    const cursors = [...disk.cursors()];
-    for (const [lane, value] of cursors) this.reporter.restoreCursor(lane, value);
-    const decoded = new Map(cursors.map(([lane, value]) => [lane, decodeCursor(value)]));
+    for (const [lane, value] of disk.cursors()) this.reporter.restoreCursor(lane, value);
     for (const [endpoint, status] of disk.statuses())
       this.reporter.restoreStatus(endpoint, status, clock.nowMs);
     for (const record of disk.records) {
       if (record.kind !== 'transition') continue;
       const { seq, endpoint, status, initial } = record.accepted;
-      const cursor = decoded.get(endpoint % plan.reporter.lanes);
-      if (cursor !== undefined && covers(cursor, endpoint, seq)) continue;
       this.reporter.restoreTransition(seq, endpoint, status, initial, clock.nowMs);
       this.#left.set(endpoint, [...(this.#left.get(endpoint) ?? []), record.accepted]);
     }

@@ -27,12 +27,13 @@ const own: ReadonlySet<unknown> = new Set([
   'JOURNAL_IO',
 ]);
 
-/** What the system said, as a JournalIoError; what the journal itself says stays as it is. */
+/** What the system said, as a JournalIoError; what the journal itself says, and a bug, stay as they are. */
 export function ioError(error: unknown, directory: string): Error {
-  if (error instanceof Error && own.has((error as NodeJS.ErrnoException).code)) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return new Error(String(error));
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (own.has(code) || syscall === undefined) return error;
   return new JournalIoError(
-    `the journal in ${directory} cannot be used: ${message}. ` +
+    `the journal in ${directory} cannot be used: ${error.message}. ` +
       'Check the disk and the permissions, or choose another directory (journal.dir)',
     { cause: error },
   );

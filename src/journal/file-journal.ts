@@ -8,7 +8,7 @@ import type { InterfaceCounters, Journal, JournalListener, Recovered } from './j
 import { lockJournal } from './lock.js';
 import { BlockBuilder } from './records.js';
 import { type Opened, openSegments } from './recovery.js';
-import { Segments } from './segments.js';
+import { reserveBytesDefault, Segments } from './segments.js';
 import type { JournalState } from './state.js';
 import { GroupWriter, type WriterOptions } from './writer.js';
 
@@ -25,6 +25,8 @@ export interface FileJournalOptions {
   readonly freeBytesMin?: number;
   /** How often a full disk is looked at. */
   readonly retryMs?: number;
+  /** Of the file that is given up when the disk is full. */
+  readonly reserveBytes?: number;
   readonly listener: JournalListener;
 }
 
@@ -66,7 +68,12 @@ export class FileJournal implements Journal {
     unlock: () => void = () => undefined,
   ): Promise<FileJournal> {
     const opened = await openSegments(directory);
-    const segments = await Segments.open(directory, opened, checkpointOf(opened.state));
+    const segments = await Segments.open(
+      directory,
+      opened,
+      checkpointOf(opened.state),
+      options.reserveBytes ?? reserveBytesDefault,
+    );
     await segments.makeReserve();
     return new FileJournal(directory, options, opened, segments, unlock);
   }

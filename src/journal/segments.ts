@@ -10,7 +10,7 @@ const reserveName = 'reserve';
  * Given up when the disk is full, so that what frees space can still be written: a checkpoint above all. That of
  * 20,000 endpoints with keys of 150 bytes is 3.2 MB.
  */
-export const reserveBytes = 4 * 2 ** 20;
+export const reserveBytesDefault = 4 * 2 ** 20;
 
 export class Segments {
   readonly #directory: JournalDirectory;
@@ -19,6 +19,7 @@ export class Segments {
   /** Of the last segment: everything before it is on disk. */
   #synced: number;
   #bytes: number;
+  readonly reserveBytes: number;
   #reserved = false;
   /** Bytes of the last checkpoint: a segment that holds little more is not worth another one. */
   #checkpointBytes = 0;
@@ -28,20 +29,32 @@ export class Segments {
     directory: JournalDirectory,
     opened: Opened,
     checkpoint: BlockBuilder,
+    reserveBytes: number,
   ): Promise<Segments> {
     const infos = [...opened.segments];
     if (infos.length === 0) infos.push(await createSegment(directory, 1, checkpoint));
     const file = await directory.open(segmentName(infos.at(-1)!.number), false);
     try {
-      await file.datasync(); // what was read is what is built upon, and may not be on disk yet
+      // What was read is what is built upon, and may not be on disk yet: its content, and the name that a crash left
+      // unforced (the simulated disk found that one).
+      await file.datasync();
+      await directory.sync();
     } catch (error) {
       await file.close();
       throw error;
     }
-    return new Segments(directory, infos, file);
+    const segments = new Segments(directory, infos, file, reserveBytes);
+    segments.#reserved = directory.list().includes(reserveName); // an earlier life's is as good
+    return segments;
   }
 
-  private constructor(directory: JournalDirectory, infos: SegmentInfo[], file: JournalFile) {
+  private constructor(
+    directory: JournalDirectory,
+    infos: SegmentInfo[],
+    file: JournalFile,
+    reserveBytes: number,
+  ) {
+    this.reserveBytes = reserveBytes;
     this.#directory = directory;
     this.#infos = infos;
     this.#file = file;
@@ -125,7 +138,7 @@ export class Segments {
     if (this.#reserved) return true;
     const file = await this.#directory.open(reserveName, true);
     try {
-      await file.write(Buffer.alloc(reserveBytes), 0);
+      await file.write(Buffer.alloc(this.reserveBytes), 0);
       this.#reserved = true;
     } catch (error) {
       if (!isFull(error)) throw error;

@@ -14,7 +14,7 @@ import type { JournalDirectory } from './directory.js';
 import { ioError, isFull } from './errors.js';
 import type { JournalListener } from './journal.js';
 import { BlockBuilder, type RecordHandler } from './records.js';
-import { reserveBytes, type Segments } from './segments.js';
+import type { Segments } from './segments.js';
 import type { JournalState } from './state.js';
 
 export interface WriterOptions {
@@ -264,7 +264,7 @@ export class GroupWriter {
     if (worthIt && segments.lastSeq < state.settledSeq && (await this.#fits(segments.rotate(checkpoint()))))
       await segments.trim(state.settledSeq, 0);
     const held = this.#waiting.reduce((sum, { bytes }) => sum + bytes, this.#filling.bytes);
-    if ((await directory.freeBytes()) < reserveBytes + Math.min(held, 16 * blockBytesGoal)) return;
+    if ((await directory.freeBytes()) < segments.reserveBytes + Math.min(held, 16 * blockBytesGoal)) return;
     if (!(await segments.makeReserve())) return;
     this.#full = false;
   }

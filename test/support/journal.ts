@@ -1,5 +1,5 @@
 /** Journals in temporary directories, and what is in them. */
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { EndpointIndex } from '../../src/endpoints/id.js';
@@ -78,11 +78,4 @@ export function append(journal: FileJournal, firstSeq: number, count: number): E
     journal.append(seq, endpoint, entry.status, Source.felix, seq * 1000, entry.initial);
     return entry;
   });
-}
-
-/** What a directory would hold if the power went now: its files as they are. */
-export function copyOf(directory: string): { path: string; remove: () => void } {
-  const copy = temporaryFolder();
-  cpSync(directory, copy.path, { recursive: true, filter: (file) => !file.includes('lock') });
-  return copy;
 }

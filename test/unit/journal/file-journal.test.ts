@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { crc32 } from 'node:zlib';
-import fc from 'fast-check';
 import type { EndpointIndex } from '../../../src/endpoints/id.js';
 import { Status } from '../../../src/endpoints/status.js';
 import { segmentName } from '../../../src/journal/format.js';
 import {
   append,
-  copyOf,
   type Entry,
   entriesOf,
   Listener,
@@ -162,38 +160,6 @@ describe('the journal', () => {
 });
 
 describe('the journal after a power cut', () => {
-  it('is whole up to the last sync, wherever the tail is torn: cut at every byte of the last block', async () => {
-    const folder = temporaryFolder();
-    const journal = await openJournal(folder.path);
-    const durable = append(journal, 1, 20);
-    await journal.flush();
-    const { size } = statSync(join(folder.path, segmentName(1)));
-    const torn = append(journal, 21, 5);
-    await journal.flush();
-    const full = statSync(join(folder.path, segmentName(1))).size;
-    for (let length = size; length <= full; length++) {
-      const copy = copyOf(folder.path);
-      truncateSync(join(copy.path, segmentName(1)), length);
-      const again = await openJournal(copy.path);
-      assert.deepEqual(
-        entriesOf(again),
-        length === full ? [...durable, ...torn] : durable,
-        `cut at ${length}`,
-      );
-      assert.equal(again.cutBytes, length === full ? 0 : length - size);
-      // It goes on from there.
-      append(again, 30, 1);
-      await again.flush();
-      await again.close();
-      const third = await openJournal(copy.path);
-      assert.equal(entriesOf(third).at(-1)!.seq, 30);
-      await third.close();
-      copy.remove();
-    }
-    await journal.close();
-    folder.remove();
-  });
-
   it('cuts a tail of zeros and one of absurd lengths', async () => {
     const folder = temporaryFolder();
     const journal = await openJournal(folder.path);
@@ -213,98 +179,7 @@ describe('the journal after a power cut', () => {
     }
     folder.remove();
   });
-
-  it('never gives a wrong value for a flipped byte: it is damage with a way out, or a torn tail', async () => {
-    const folder = temporaryFolder();
-    const journal = await openJournal(folder.path);
-    journal.nameEndpoint(endpoint(1), '/key/1');
-    const entries: Entry[] = [];
-    for (let i = 0; i < 4; i++) {
-      entries.push(...append(journal, 1 + i * 3, 3));
-      await journal.flush();
-    }
-    await journal.close();
-    const file = join(folder.path, segmentName(1));
-    const whole = readFileSync(file);
-    let damaged = 0;
-    for (let at = 0; at < whole.length; at++) {
-      const flipped = Buffer.from(whole);
-      flipped[at]! ^= 0x10;
-      writeFileSync(file, flipped);
-      try {
-        const again = await openJournal(folder.path);
-        const got = entriesOf(again);
-        // Only the last block could have been on its way when the power went.
-        assert.deepEqual(got, entries.slice(0, got.length), `byte ${at}`);
-        assert.ok(got.length >= entries.length - 3, `byte ${at}: ${got.length} of ${entries.length}`);
-        await again.close();
-      } catch (error) {
-        assert.match((error as { code: string }).code, /^JOURNAL_(DAMAGED|VERSION)$/, `byte ${at}: ${error}`);
-        damaged++;
-      }
-    }
-    assert.ok(damaged > whole.length / 2, `${damaged} of ${whole.length} flips found`);
-    folder.remove();
-  });
-
-  it('behaves as a list does, over any course of appends, flushes, cuts and restarts', async () => {
-    const step = fc.oneof(
-      fc.record({ kind: fc.constant('append' as const), count: fc.integer({ min: 1, max: 40 }) }),
-      fc.record({ kind: fc.constant('flush' as const) }),
-      fc.record({ kind: fc.constant('crash' as const), keep: fc.double({ min: 0, max: 1, noNaN: true }) }),
-      fc.record({ kind: fc.constant('restart' as const) }),
-    );
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 15 }), async (steps) => {
-        const folder = temporaryFolder();
-        let current = folder;
-        let journal = await openJournal(current.path, { segmentBytes: 1500 });
-        let model: Entry[] = [];
-        for (const one of steps) {
-          if (one.kind === 'append') {
-            model.push(...append(journal, (model.at(-1)?.seq ?? 0) + 1, one.count));
-          } else if (one.kind === 'flush') {
-            await journal.flush();
-            assert.equal(journal.durableSeq, model.at(-1)?.seq ?? 0);
-          } else {
-            if (one.kind === 'restart') await journal.close();
-            const { durableSeq } = journal;
-            const copy = copyOf(current.path);
-            if (one.kind === 'crash') tearTail(copy.path, one.keep, journal.bytes);
-            await journal.close();
-            current.remove();
-            current = copy;
-            journal = await openJournal(current.path, { segmentBytes: 1500 });
-            const got = entriesOf(journal);
-            assert.deepEqual(got, model.slice(0, got.length));
-            assert.ok(
-              (got.at(-1)?.seq ?? 0) >= durableSeq,
-              `${got.at(-1)?.seq} of ${durableSeq} durable ones`,
-            );
-            model = got;
-          }
-        }
-        await journal.close();
-        current.remove();
-      }),
-      { numRuns: 40 },
-    );
-  });
 });
-
-/** Cuts what the journal does not count as written yet, at a random place. */
-function tearTail(directory: string, keep: number, knownBytes: number): void {
-  const names = readdirSync(directory)
-    .filter((name) => name.endsWith('.log'))
-    .sort();
-  const sizes = names.map((name) => statSync(join(directory, name)).size);
-  const unknown = sizes.reduce((sum, size) => sum + size, 0) - knownBytes;
-  if (unknown <= 0) return;
-  truncateSync(
-    join(directory, names.at(-1)!),
-    sizes.at(-1)! - Math.floor(Math.min(unknown, sizes.at(-1)!) * (1 - keep)),
-  );
-}
 
 describe('statuses in the journal', () => {
   it('keep all four and the source apart', async () => {

@@ -23,6 +23,34 @@ const commands: ReadonlyMap<string, Listed> = new Map([
     },
   ],
   [
+    'history',
+    {
+      about: "an endpoint's last transitions, with times, sources and etcd's revisions",
+      load: async () => (await import('./history.js')).historyCommand(),
+    },
+  ],
+  [
+    'journal',
+    {
+      about: 'looks into the journal on disk, and repairs it',
+      load: async () => (await import('./journal.js')).journalCommand(),
+    },
+  ],
+  [
+    'cursor',
+    {
+      about: "shows a host's claim and its lanes' cursors",
+      load: async () => (await import('./cursor.js')).cursorCommand(),
+    },
+  ],
+  [
+    'claim',
+    {
+      about: 'shows which flapd may write for a host, or takes the host over for this machine',
+      load: async () => (await import('./claim.js')).claimCommand(),
+    },
+  ],
+  [
     'storm',
     {
       about: 'makes a storm of flaps and verifies that etcd has each of them, once and in order',

@@ -12,6 +12,10 @@ const expected: ReadonlyMap<unknown, ExitCode> = new Map<unknown, ExitCode>([
   ['ETCD_CREDENTIALS_INCOMPLETE', ExitCode.config],
   ['FEED_SOCKET', ExitCode.system],
   ['HTTP_ADDRESS', ExitCode.system],
+  ['JOURNAL_DAMAGED', ExitCode.journalDamaged],
+  ['JOURNAL_IO', ExitCode.io],
+  ['JOURNAL_LOCKED', ExitCode.denied],
+  ['JOURNAL_VERSION', ExitCode.journalDamaged],
   ['WORKER_START', ExitCode.bug],
 ]);
 

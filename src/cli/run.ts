@@ -8,7 +8,6 @@ export function runCommand(): Command {
   );
   addSettingOptions(command, 'run')
     .option('--for <seconds>', 'end by itself after so long', seconds)
-    .option('--take-claim', "take over the host's claim even from another machine", false)
     .addHelpText(
       'after',
       `
@@ -16,12 +15,11 @@ Every setting has a name for --set, a place in the file and a variable (FLAPD_..
 Exit codes: 0 fine, 64 usage, 70 a bug, 71 system, 74 journal, 75 transitions left at the end, 77 another flapd
 writes for this host, 78 configuration.`,
     )
-    .action(async (options: Record<string, unknown> & { for?: number; takeClaim: boolean }) => {
+    .action(async (options: Record<string, unknown> & { for?: number }) => {
       const settings = settingsFrom(options, 'run');
       const { runDaemon } = await import('../daemon/run.js');
       process.exitCode = await runDaemon(settings, {
         forMs: options.for ?? null,
-        takeClaim: options.takeClaim,
         version: version(),
       });
     });

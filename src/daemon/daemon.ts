@@ -32,7 +32,6 @@ export interface DaemonOptions {
   readonly settings: SettingValues;
   readonly connection: EtcdConnection;
   readonly openJournal: (listener: JournalListener) => Promise<Journal>;
-  readonly takeClaim: boolean;
   readonly version: string;
   readonly log: Log;
   /** It cannot go on; see exit.ts for the codes. */
@@ -249,7 +248,7 @@ export class Daemon {
   }
 
   #newDriver(where: { host: string; region: string | null }): Driver {
-    const { settings, log, takeClaim } = this.#options;
+    const { settings, log } = this.#options;
     const keys = { claimKey: claimKey(where), cursorKey: (lane: number) => cursorKey(where, lane) };
     return new Driver({
       reporter: {
@@ -279,7 +278,7 @@ export class Daemon {
         instance: randomUUID(),
         machine: thisMachine().name,
         startedAt: new Date().toISOString(),
-        take: takeClaim,
+        take: false, // flapd claim --take is for that
       },
       client: () => this.#client,
       events: {

@@ -12,8 +12,6 @@ import { ExitCode } from './exit.js';
 export interface RunOptions {
   /** End by itself after this; null: run until told to stop. */
   readonly forMs: number | null;
-  /** Take the claim from another machine too. */
-  readonly takeClaim: boolean;
   readonly version: string;
 }
 
@@ -50,7 +48,6 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
     settings: values,
     connection: { ...connectionOf(values), ...(etcd === null ? {} : { endpoints: [etcd.endpoint] }) },
     openJournal: (listener) => openJournal(settings, listener, log),
-    takeClaim: options.takeClaim,
     version: options.version,
     log,
     onFatal: (code, why) => {

@@ -2,9 +2,11 @@
  * From what is seen (interfaces, endpoint definitions, statuses told outright) to each endpoint's status:
  * docs/design.md, section 6. Pure: events go in, statuses come out of `emit` in the order in which they follow.
  *
- * Removal is the only thing that waits for the sources to be in sync; every other status is told at once.
+ * What is seen is told at once. What follows from an interface *not* being there is told only when all interfaces have
+ * been read: a restart must not take every port down that it has not come to yet.
  */
 import type { EndpointId } from './id.js';
+import { canonicalIp } from './ip.js';
 import { Source, Status } from './status.js';
 
 /** What an endpoint's status follows from. */
@@ -31,7 +33,8 @@ export interface DeriverOptions {
 }
 
 interface Link {
-  name: string;
+  /** Null where another interface has its name now: it went, or has a new one, and neither was seen yet. */
+  name: string | null;
   running: boolean;
   readonly addresses: Set<string>;
 }
@@ -43,9 +46,10 @@ export class Deriver {
   readonly #definitions = new Map<string, Definition>();
   readonly #workloadsByInterface = new Map<string, Set<string>>();
   readonly #hosts = new Set<string>();
-  /** Endpoints whose dataplane tells their status itself: that wins. */
+  /** Endpoints whose dataplane tells their status itself: that wins, also over a definition that still names them. */
   readonly #outright = new Set<string>();
   readonly #last = new Map<string, Status>();
+  #interfacesRead = false;
 
   constructor(options: DeriverOptions) {
     this.#options = options;
@@ -61,13 +65,20 @@ export class Deriver {
    * means that the other one went and its deletion was not seen yet (Calico's C5).
    */
   linkSeen(ifindex: number, name: string, running: boolean, atUs: number): void {
-    const link = this.#links.get(ifindex);
-    if (link !== undefined && link.name !== name) this.#forgetName(ifindex, link, atUs);
-    const holder = this.#byName.get(name);
-    if (holder !== undefined && holder !== ifindex) this.linkGone(holder, atUs);
-    this.#links.set(ifindex, { name, running, addresses: link?.addresses ?? new Set() });
-    this.#byName.set(name, ifindex);
-    if (this.#standsAlone(name)) this.#define(interfaceDefinition(name));
+    const link = this.#links.get(ifindex) ?? { name: null, running, addresses: new Set<string>() };
+    if (link.name === name) {
+      if (link.running === running) return;
+      link.running = running;
+    } else {
+      this.#loseName(ifindex, link, atUs);
+      const holder = this.#byName.get(name);
+      if (holder !== undefined) this.#loseName(holder, this.#links.get(holder)!, atUs);
+      link.name = name;
+      link.running = running;
+      this.#links.set(ifindex, link);
+      this.#byName.set(name, ifindex);
+      if (this.#standsAlone(name)) this.#define(interfaceDefinition(name));
+    }
     this.#interfaceChanged(name, atUs);
   }
 
@@ -75,9 +86,10 @@ export class Deriver {
     const link = this.#links.get(ifindex);
     if (link === undefined) return;
     this.#links.delete(ifindex);
-    this.#forgetName(ifindex, link, atUs);
+    this.#loseName(ifindex, link, atUs);
   }
 
+  /** In canonical form (ip.ts). */
   addressSeen(ifindex: number, address: string, present: boolean, atUs: number): void {
     const link = this.#links.get(ifindex);
     if (link === undefined) return;
@@ -86,9 +98,18 @@ export class Deriver {
     for (const key of this.#hosts) this.#judge(key, Source.netlink, atUs);
   }
 
-  /** An endpoint is defined, or defined anew. */
+  /** All interfaces and addresses that there are have been told: what was not, is not there. */
+  interfacesRead(atUs: number): void {
+    if (this.#interfacesRead) return;
+    this.#interfacesRead = true;
+    for (const key of this.#definitions.keys()) this.#judge(key, Source.netlink, atUs);
+  }
+
+  /** An endpoint is defined, or defined anew: also one that its dataplane had removed. */
   define(definition: Definition, source: Source, atUs: number): void {
-    this.#judge(this.#define(definition), source, atUs);
+    const key = this.#define(definition);
+    if (!this.#last.has(key)) this.#outright.delete(key);
+    this.#judge(key, source, atUs);
   }
 
   /** Its definition is gone. The caller says so only when the source of definitions is in sync, or told it itself. */
@@ -99,10 +120,13 @@ export class Deriver {
     this.#tell(key, id, Status.removed, source, atUs);
   }
 
-  /** The dataplane says an endpoint's status itself. `removed` gives the endpoint back to what is derived. */
+  /**
+   * The dataplane says an endpoint's status itself. After `removed` it stays removed until it is defined anew: its
+   * definition goes at about the same time, and until then nothing its interface does may bring it back.
+   */
   told(id: EndpointId, status: Status, atUs: number): void {
     const key = keyOf(id);
-    if (status === Status.removed) this.#outright.delete(key);
+    if (status === Status.removed && !this.#definitions.has(key)) this.#outright.delete(key);
     else this.#outright.add(key);
     this.#tell(key, id, status, Source.felix, atUs);
   }
@@ -114,11 +138,12 @@ export class Deriver {
   #define(definition: Definition): string {
     const key = keyOf(definition.id);
     this.#undefine(key);
-    this.#definitions.set(key, definition);
     if (definition.kind === 'host') {
+      this.#definitions.set(key, { ...definition, expectedIps: definition.expectedIps.map(canonicalIp) });
       this.#hosts.add(key);
       return key;
     }
+    this.#definitions.set(key, definition);
     const sharing = this.#workloadsByInterface.get(definition.interfaceName) ?? new Set();
     sharing.add(key);
     this.#workloadsByInterface.set(definition.interfaceName, sharing);
@@ -141,12 +166,14 @@ export class Deriver {
     return interfaces !== null && interfaces.test(name) && !(interfaceExclude?.test(name) ?? false);
   }
 
-  /** The name is no longer this interface's. */
-  #forgetName(ifindex: number, link: Link, atUs: number): void {
-    if (this.#byName.get(link.name) !== ifindex) return;
-    this.#byName.delete(link.name);
-    if (this.#standsAlone(link.name)) this.undefine(interfaceDefinition(link.name).id, Source.netlink, atUs);
-    this.#interfaceChanged(link.name, atUs);
+  /** The name is no longer this interface's. Its addresses are kept: it may come back with another name. */
+  #loseName(ifindex: number, link: Link, atUs: number): void {
+    const { name } = link;
+    if (name === null) return;
+    link.name = null;
+    if (this.#byName.get(name) === ifindex) this.#byName.delete(name);
+    if (this.#standsAlone(name)) this.undefine(interfaceDefinition(name).id, Source.netlink, atUs);
+    this.#interfaceChanged(name, atUs);
   }
 
   #interfaceChanged(name: string, atUs: number): void {
@@ -157,9 +184,17 @@ export class Deriver {
   #judge(key: string, source: Source, atUs: number): void {
     const definition = this.#definitions.get(key);
     if (definition === undefined || this.#outright.has(key)) return;
+    if (!this.#interfacesRead && !this.#last.has(key) && this.#mayAppear(definition)) return;
     const status =
       definition.kind === 'workload' ? this.#workloadStatus(definition) : this.#hostStatus(definition);
     this.#tell(key, definition.id, status, source, atUs);
+  }
+
+  /** Whether its status hangs on interfaces of which some are perhaps still to be read. */
+  #mayAppear(definition: Definition): boolean {
+    const { kind, interfaceName } = definition;
+    if (kind === 'workload') return definition.active && !this.#byName.has(interfaceName);
+    return interfaceName !== '*' && !this.#byName.has(interfaceName);
   }
 
   /** Never `error`: Neutron would make a failed VIF plug of it, and Nova give the VM up (Calico PR 10656). */
@@ -174,8 +209,8 @@ export class Deriver {
       if (!this.#byName.has(interfaceName)) return Status.error;
       return this.#isRunning(interfaceName) ? Status.up : Status.down;
     }
-    const resolved = [...this.#links.values()].filter((link) =>
-      expectedIps.some((ip) => link.addresses.has(ip)),
+    const resolved = [...this.#links.values()].filter(
+      ({ name, addresses }) => name !== null && expectedIps.some((ip) => addresses.has(ip)),
     );
     if (resolved.length === 0) return Status.error;
     return resolved.every((link) => link.running) ? Status.up : Status.down;

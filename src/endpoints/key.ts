@@ -84,24 +84,25 @@ export function regionProblem(region: string): string | null {
 }
 
 function escapePart(what: string, part: string): string {
-  if (part === '') throw new InvalidIdError(`the ${what} of an endpoint id is empty`);
-  if (Buffer.byteLength(part) > partBytesMax) {
-    throw new InvalidIdError(
-      `the ${what} of an endpoint id is longer than ${partBytesMax} bytes: ${part.slice(0, 40)}…`,
-    );
-  }
-  if (!isPlain(part)) {
-    throw new InvalidIdError(
-      `the ${what} of an endpoint id holds a control character or no valid Unicode: ${JSON.stringify(part)}`,
-    );
+  const problem = partProblem(part);
+  if (problem !== null) {
+    const shown = part.length > 40 ? `${part.slice(0, 40)}…` : part;
+    throw new InvalidIdError(`the ${what} of an endpoint id ${problem}: ${JSON.stringify(shown)}`);
   }
   return part.replaceAll('%', '%25').replaceAll('/', '%2f');
 }
 
-/** Null for a part that escapePart() would not have written. */
+function partProblem(part: string): string | null {
+  if (part === '') return 'is empty';
+  if (Buffer.byteLength(part) > partBytesMax) return `is longer than ${partBytesMax} bytes`;
+  return isPlain(part) ? null : 'holds a control character, or is no valid Unicode';
+}
+
+/** Null for a part that escapePart() would not have written, but for the case of its escapes. */
 function unescapePart(part: string): string | null {
-  if (part === '' || part.includes('/') || /%(?!25|2f)/i.test(part)) return null;
-  return part.replace(/%2f/gi, '/').replaceAll('%25', '%');
+  if (part.includes('/') || /%(?!25|2f)/i.test(part)) return null;
+  const text = part.replace(/%2f/gi, '/').replaceAll('%25', '%');
+  return partProblem(text) === null ? text : null;
 }
 
 function isPlain(text: string): boolean {
@@ -124,7 +125,9 @@ export function statusValue(status: Exclude<Status, typeof Status.removed>): Uin
 /** The status that a key's value says; null for one that a reader could not use. */
 export function parseStatusValue(value: Uint8Array): Status | null {
   try {
-    const parsed: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value));
+    // A byte order mark is kept, and so refused: Python's json refuses it too.
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value);
+    const parsed: unknown = JSON.parse(text);
     if (typeof parsed !== 'object' || parsed === null || !Object.hasOwn(parsed, 'status')) return null;
     const { status } = parsed as { status: unknown };
     return typeof status === 'string' ? (statusFromValue(status) ?? null) : null;

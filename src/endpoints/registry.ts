@@ -26,6 +26,8 @@ export class EndpointRegistry {
 
   /** The number of a key found in etcd; null where it is no status key of this host, or not in the form that we write. */
   internKey(key: string): EndpointIndex | null {
+    // Bytes that are no UTF-8 come as replacement characters: that is not the key itself.
+    if (key.includes('\ufffd')) return null;
     const id = parseStatusKey(key, this.where);
     if (id === null || statusKey(id, this.where) !== key) return null;
     return this.#add(key as StatusKey, id);

@@ -1,13 +1,13 @@
 /**
- * The interfaces of this network namespace, and the flaps that the kernel's messages do not show. Pure.
+ * The interfaces of this network namespace, from link messages and dumps. Pure.
  *
- * IFF_RUNNING follows the carrier late: for up to a second the kernel merges what happens (linkwatch), so twenty
- * detach/attach cycles of a tap show one change. But every message carries the interface's carrier counters, which
- * count every one. What they count beyond what was told is told too, in its order: alternating, and never beyond the
- * state that the message itself gives. What they count and IFF_RUNNING has not followed yet stays open until it does,
- * so that no change is told twice. A change of IFF_RUNNING that they do not count (an administrator's down and up) is
- * told as it is.
+ * What an interface's carrier did between two messages is carrier.ts's part. Here: which interfaces there are, under
+ * which names, and how a dump and the news that comes meanwhile fit together. The kernel fills a part of a dump under
+ * a lock that it has given back when it queues that part, so news may overtake it. Hence, for as long as a dump lasts,
+ * news of an interface is worth more than the dump's word on it: nothing is lost by that, for had the interface
+ * changed after the news, there would be newer news.
  */
+import { type CarrierState, follow, restartedSince } from './carrier.js';
 import type { LinkMessage } from './messages.js';
 
 export interface LinkEvents {
@@ -16,8 +16,11 @@ export interface LinkEvents {
   gone(ifindex: number): void;
   /** So many changes were known from the counters alone. */
   recovered(changes: number): void;
+  /** For the journal: told after what followed from it. */
+  counters(counters: LinkCounters): void;
 }
 
+/** How far an interface's changes are told: what its counters say beyond this is not. */
 export interface LinkCounters {
   readonly ifindex: number;
   readonly name: string;
@@ -26,23 +29,18 @@ export interface LinkCounters {
   readonly downCount: number;
 }
 
-interface Link {
+interface Link extends CarrierState {
   name: string;
-  running: boolean;
-  /** Changes told so far, on the scale of the kernel's counters. */
-  upTold: number;
-  downTold: number;
+  /** The dump during or after which it was last heard of. */
   dump: number;
 }
-
-/** Counters are 32 bits and wrap; a step larger than this is no step but another interface or a wrapped one. */
-const stepMax = 1_000_000;
 
 export class Links {
   readonly #events: LinkEvents;
   readonly #carrierCounters: boolean;
   readonly #links = new Map<number, Link>();
   readonly #remembered = new Map<number, LinkCounters>();
+  readonly #goneDuringDump = new Set<number>();
   #dump = 0;
 
   constructor(events: LinkEvents, carrierCounters: boolean) {
@@ -59,94 +57,104 @@ export class Links {
     this.#remembered.set(counters.ifindex, counters);
   }
 
-  counters(ifindex: number): LinkCounters | null {
-    const link = this.#links.get(ifindex);
-    if (link === undefined || Number.isNaN(link.upTold)) return null;
-    return {
-      ifindex,
-      name: link.name,
-      running: link.running,
-      upCount: link.upTold,
-      downCount: link.downTold,
-    };
-  }
-
-  /** A dump begins: what neither it nor a later message names is gone when it ends. */
+  /** A dump begins: what neither it nor news names is gone when it ends. One that did not end is forgotten. */
   beginDump(): void {
     this.#dump++;
+    this.#goneDuringDump.clear();
   }
 
   endDump(): void {
     for (const [ifindex, { dump }] of this.#links) if (dump !== this.#dump) this.deleted(ifindex);
+    this.#goneDuringDump.clear();
     this.#remembered.clear();
   }
 
+  /** A dump's word on an interface. */
+  dumped(message: Readonly<LinkMessage>): void {
+    const { ifindex } = message;
+    if (this.#goneDuringDump.has(ifindex) || this.#links.get(ifindex)?.dump === this.#dump) return;
+    this.#is(message);
+  }
+
+  /** News: the interface is so. */
+  changed(message: Readonly<LinkMessage>): void {
+    this.#goneDuringDump.delete(message.ifindex);
+    this.#is(message);
+  }
+
   deleted(ifindex: number): void {
+    this.#goneDuringDump.add(ifindex);
     if (this.#links.delete(ifindex)) this.#events.gone(ifindex);
   }
 
-  /** A message says that the interface is so. */
-  changed(message: Readonly<LinkMessage>): void {
-    const { ifindex, name, running } = message;
-    const link = this.#links.get(ifindex) ?? this.#firstSeen(message);
-    link.dump = this.#dump;
-    if (link.name !== name) {
-      link.name = name;
-      this.#events.seen(ifindex, name, link.running);
+  #is(message: Readonly<LinkMessage>): void {
+    const { ifindex, name } = message;
+    let link = this.#links.get(ifindex);
+    // Counters never go back: it is another interface with the same number, and the end of the old one was lost.
+    if (link !== undefined && this.#carrierCounters && restartedSince(link, message)) {
+      this.#links.delete(ifindex);
+      this.#events.gone(ifindex);
+      link = undefined;
     }
-    if (this.#carrierCounters && !Number.isNaN(message.carrierUpCount)) this.#count(link, message);
-    if (link.running !== running) this.#tell(link, ifindex, running);
+    const isNew = link === undefined;
+    link ??= this.#firstSeen(message);
+    const { running, upTold, downTold } = link;
+    link.dump = this.#dump;
+    const renamed = link.name !== name;
+    link.name = name;
+    if (isNew || renamed) this.#events.seen(ifindex, name, link.running);
+    const beforeRunning = link.running;
+    const changes = follow(link, message, this.#carrierCounters);
+    for (let i = 1, now = beforeRunning; i <= changes; i++) {
+      now = !now;
+      this.#events.seen(ifindex, name, now);
+    }
+    const unseen = changes - (beforeRunning === link.running ? 0 : 1);
+    if (unseen > 0) this.#events.recovered(unseen);
+    if (
+      !Number.isNaN(link.upTold) &&
+      (isNew || renamed || running !== link.running || upTold !== link.upTold || downTold !== link.downTold)
+    ) {
+      this.#events.counters({
+        ifindex,
+        name,
+        running: link.running,
+        upCount: link.upTold,
+        downCount: link.downTold,
+      });
+    }
   }
 
   #firstSeen(message: Readonly<LinkMessage>): Link {
-    const { ifindex, name, running, carrierUpCount, carrierDownCount } = message;
-    const before = this.#remembered.get(ifindex);
-    const same = before !== undefined && before.name === name;
+    const { ifindex, name, running } = message;
     const link: Link = {
       name,
-      running: same ? before.running : running,
-      upTold: same ? before.upCount : carrierUpCount,
-      downTold: same ? before.downCount : carrierDownCount,
       dump: this.#dump,
+      running,
+      carrierTold: running,
+      adminUp: message.adminUp,
+      upTold: Number.NaN,
+      downTold: Number.NaN,
+      upCount: Number.NaN,
+      downCount: Number.NaN,
     };
+    const before = this.#remembered.get(ifindex);
+    if (this.#carrierCounters && before !== undefined && before.name === name) {
+      const restored = { ...link, upCount: before.upCount, downCount: before.downCount };
+      if (!restartedSince(restored, message)) recall(link, before, message);
+    }
     this.#links.set(ifindex, link);
-    this.#events.seen(ifindex, name, link.running);
     return link;
   }
+}
 
-  /** Tells the changes that the counters know of, as far as the message's own state has followed them. */
-  #count(link: Link, message: Readonly<LinkMessage>): void {
-    const { ifindex, running, adminUp, carrierUpCount, carrierDownCount } = message;
-    let ups = carrierUpCount - link.upTold;
-    let downs = carrierDownCount - link.downTold;
-    const sane = ups >= 0 && downs >= 0 && ups + downs <= stepMax;
-    // Switched off by an administrator, it does not run, whatever its carrier does.
-    if (!sane || Number.isNaN(ups) || (!adminUp && !link.running)) {
-      link.upTold = carrierUpCount;
-      link.downTold = carrierDownCount;
-      return;
-    }
-    let told = 0;
-    // Down and up again (or up and down), as often as both were counted; the last change that is seen by itself, if
-    // there is one, is not among them.
-    const seenUp = running && !link.running ? 1 : 0;
-    const seenDown = !running && link.running ? 1 : 0;
-    for (let pairs = Math.min(ups - seenUp, downs - seenDown); pairs > 0; pairs--) {
-      this.#tell(link, ifindex, !link.running);
-      this.#tell(link, ifindex, !link.running);
-      told += 2;
-      ups--;
-      downs--;
-    }
-    if (seenUp === 1 && ups > 0) ups--;
-    if (seenDown === 1 && downs > 0) downs--;
-    link.upTold = carrierUpCount - ups;
-    link.downTold = carrierDownCount - downs;
-    if (told > 0) this.#events.recovered(told);
-  }
-
-  #tell(link: Link, ifindex: number, running: boolean): void {
-    link.running = running;
-    this.#events.seen(ifindex, link.name, running);
-  }
+/** Goes on where an earlier life of flapd stopped. */
+function recall(link: Link, before: LinkCounters, message: Readonly<LinkMessage>): void {
+  link.running = before.running;
+  link.adminUp = before.running || message.adminUp;
+  link.upTold = before.upCount;
+  link.downTold = before.downCount;
+  // Ups and downs alternate, so the carrier then follows from the carrier now.
+  const changes = message.carrierUpCount - before.upCount + message.carrierDownCount - before.downCount;
+  link.carrierTold = (changes & 1) === 0 ? message.carrier : !message.carrier;
 }

@@ -84,6 +84,9 @@ describe('status keys', () => {
     ['a part too few', '/calico/felix/v2/no-region/host/compute-1/workload/o/endpoint/e'],
     ['another word', '/calico/felix/v2/no-region/host/compute-1/workload/o/w/port/e'],
     ['an escape that nobody writes', '/calico/felix/v2/no-region/host/compute-1/workload/o/w%41/endpoint/e'],
+    ['an empty part', '/calico/felix/v2/no-region/host/compute-1/workload/o//endpoint/e'],
+    ['a control character', '/calico/felix/v1/host/compute-1/endpoint/a\nb'],
+    ['a part longer than any that is written', `/calico/felix/v1/host/compute-1/endpoint/${'x'.repeat(600)}`],
     ['the process status', '/calico/felix/v2/no-region/host/compute-1/status'],
   ] as const;
   for (const [what, key] of foreign) {
@@ -126,6 +129,10 @@ describe('status values', () => {
   for (const text of unreadable) {
     it(`${JSON.stringify(text)} is unreadable`, () => assert.equal(parseStatusValue(bytes(text)), null));
   }
+
+  it('a byte order mark makes them unreadable: Python refuses it', () => {
+    assert.equal(parseStatusValue(bytes('\ufeff{"status":"up"}')), null);
+  });
 
   it('bytes that are no UTF-8 are unreadable (C30)', () => {
     assert.equal(parseStatusValue(Buffer.from('{"status":"up\xff"}', 'latin1')), null);

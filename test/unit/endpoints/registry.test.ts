@@ -33,5 +33,8 @@ describe('the registry of endpoints', () => {
     assert.equal(registry.internKey('/calico/felix/v1/host/other/endpoint/x'), null);
     // %2F where we write %2f: it would be another key.
     assert.equal(registry.internKey('/calico/felix/v1/host/h/endpoint/a%2Fb'), null);
+    // Whatever somebody put there, a listing must get past it.
+    for (const part of ['a\nb', '', 'x'.repeat(2000), 'a\ufffd', 'a%41'])
+      assert.equal(registry.internKey(`/calico/felix/v1/host/h/endpoint/${part}`), null, part);
   });
 });

@@ -1,20 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { canonicalIp, dumpRequest, MessageParser } from '../../../../src/sources/netlink/messages.js';
+import { dumpRequest, MessageParser } from '../../../../src/sources/netlink/messages.js';
+
+const ownPort = 4711;
 
 type Heard = { what: string } & Record<string, unknown>;
 
 function parse(...datagrams: Buffer[]): Heard[] {
   const heard: Heard[] = [];
   const parser = new MessageParser({
-    link: (type, message, seq) => heard.push({ what: 'link', type, seq, ...message }),
-    address: (type, message, seq) => heard.push({ what: 'address', type, seq, ...message }),
-    done: (seq, errno) => heard.push({ what: 'done', seq, errno }),
-    interrupted: (seq) => heard.push({ what: 'interrupted', seq }),
+    link: (type, message, answerTo) => heard.push({ what: 'link', type, answerTo, ...message }),
+    address: (type, message, answerTo) => heard.push({ what: 'address', type, answerTo, ...message }),
+    done: (answerTo, errno) => heard.push({ what: 'done', answerTo, errno }),
+    interrupted: (answerTo) => heard.push({ what: 'interrupted', answerTo }),
+    overrun: () => heard.push({ what: 'overrun' }),
     malformed: () => heard.push({ what: 'malformed' }),
   });
-  for (const datagram of datagrams) parser.parse(datagram);
+  for (const datagram of datagrams) parser.parse(datagram, ownPort);
   return heard;
 }
 
@@ -26,12 +29,17 @@ function attribute(type: number, payload: Buffer): Buffer {
 }
 
 function message(type: number, flags: number, seq: number, ...body: Buffer[]): Buffer {
+  return messageTo(ownPort, type, flags, seq, ...body);
+}
+
+function messageTo(port: number, type: number, flags: number, seq: number, ...body: Buffer[]): Buffer {
   const content = Buffer.concat(body);
   const header = Buffer.alloc(16);
   header.writeUInt32LE(16 + content.length, 0);
   header.writeUInt16LE(type, 4);
   header.writeUInt16LE(flags, 6);
   header.writeUInt32LE(seq, 8);
+  header.writeUInt32LE(port, 12);
   return Buffer.concat([header, content]);
 }
 
@@ -63,11 +71,13 @@ describe('netlink messages', () => {
       {
         what: 'link',
         type: 16,
-        seq: 0,
+        answerTo: 0,
         ifindex: 5,
         name: 'veth1',
         adminUp: true,
         running: true,
+        carrier: true,
+        heldBack: false,
         carrierUpCount: 2,
         carrierDownCount: 1,
       },
@@ -89,9 +99,57 @@ describe('netlink messages', () => {
 
   it('tell when a dump was interrupted (C14)', () => {
     assert.deepEqual(parse(message(3, 0x10, 9, u32(0))), [
-      { what: 'interrupted', seq: 9 },
-      { what: 'done', seq: 9, errno: 0 },
+      { what: 'interrupted', answerTo: 9 },
+      { what: 'done', answerTo: 9, errno: 0 },
     ]);
+  });
+
+  it('are news where they answer the request of another, even with a seq of ours', () => {
+    const link = [ifinfo(3, 0x41), name('tap1')] as const;
+    const heard = parse(
+      messageTo(1, 16, 2, 9, ...link),
+      message(16, 0, 9, ...link), // no part of a dump
+      message(16, 2, 9, ...link),
+      messageTo(1, 3, 0x12, 9, u32(0)),
+    );
+    assert.deepEqual(
+      heard.map(({ what, answerTo }) => [what, answerTo]),
+      [
+        ['link', 0],
+        ['link', 0],
+        ['link', 9],
+      ],
+    );
+  });
+
+  it('tell when the kernel refuses a dump, and when it lost messages', () => {
+    assert.deepEqual(parse(message(2, 0, 9, u32(-16 >>> 0)), message(4, 0, 0)), [
+      { what: 'done', answerTo: 9, errno: 16 },
+      { what: 'overrun' },
+    ]);
+  });
+
+  it('have the carrier also of an interface that is switched off, and say what else holds one back', () => {
+    const of = (flags: number, ...attributes: Buffer[]) =>
+      parse(message(16, 0, 0, ifinfo(3, flags), name('tap1'), ...attributes)).map(
+        ({ adminUp, running, carrier, heldBack }) => [adminUp, running, carrier, heldBack],
+      );
+    assert.deepEqual(of(0, attribute(33, Buffer.from([1]))), [[false, false, true, false]]);
+    assert.deepEqual(of(0x10001, attribute(16, Buffer.from([5]))), [[true, false, true, true]]);
+    assert.deepEqual(of(0x10041, attribute(16, Buffer.from([6]))), [[true, true, true, false]]);
+  });
+
+  it('have names as they are, in whatever bytes', () => {
+    const nameOf = (bytes: Buffer) =>
+      parse(message(16, 0, 0, ifinfo(3, 1), attribute(3, bytes))).map(({ name: called }) => called);
+    assert.deepEqual(nameOf(Buffer.from('tapé\0')), ['tapé']);
+    assert.deepEqual(nameOf(Buffer.from('tap\xe9\0', 'latin1')), ['tapé']);
+    assert.deepEqual(nameOf(Buffer.from('tap\xff\0', 'latin1')), ['tap\u00ff']);
+    assert.deepEqual(nameOf(Buffer.from('fifteen-letters')), ['fifteen-letters']);
+  });
+
+  it('of a wireless event say nothing', () => {
+    assert.deepEqual(parse(message(16, 0, 0, ifinfo(4, 0x41), name('wlan0'), attribute(11, u32(0)))), []);
   });
 
   it('of a bridge about its ports, and those without a name, say nothing', () => {
@@ -116,14 +174,12 @@ describe('netlink messages', () => {
       message(21, 0, 0, body(10), attribute(1, v6)),
     );
     assert.deepEqual(
-      heard.map(({ type, ifindex, address }) => [type, ifindex, address]),
+      heard.map(({ type, ifindex, address, prefixLength }) => [type, ifindex, address, prefixLength]),
       [
-        [20, 4, '10.0.0.1'],
-        [21, 4, 'fe80::1'],
+        [20, 4, '10.0.0.1', 24],
+        [21, 4, 'fe80::1', 24],
       ],
     );
-    assert.equal(canonicalIp('FE80:0:0:0:0:0:0:1/64'), 'fe80::1');
-    assert.equal(canonicalIp('10.0.0.1/24'), '10.0.0.1');
   });
 
   it('that are cut or damaged are skipped and counted, wherever', () => {

@@ -10,6 +10,8 @@ export type DiskRecord =
 
 export class ModelDisk {
   records: DiskRecord[] = [];
+  /** Every transition up to this seq is durable. */
+  syncedSeq = 0;
   #synced = 0;
 
   append(record: DiskRecord): void {
@@ -19,7 +21,8 @@ export class ModelDisk {
   /** Everything appended so far is durable. Returns the highest seq among it. */
   sync(): number {
     this.#synced = this.records.length;
-    return this.lastSeq;
+    this.syncedSeq = this.lastSeq;
+    return this.syncedSeq;
   }
 
   get lastSeq(): number {
@@ -36,6 +39,7 @@ export class ModelDisk {
       if (record.kind === 'transition') record.accepted.expected = 'never';
     this.records.length = kept;
     this.#synced = kept;
+    this.syncedSeq = this.lastSeq; // what is read at the start is synced before it is used
   }
 
   /** The disk is lost, or an old copy of it was put back: only the first `kept` records are there. */
@@ -46,6 +50,7 @@ export class ModelDisk {
     }
     this.records.length = Math.min(kept, this.records.length);
     this.#synced = this.records.length;
+    this.syncedSeq = this.lastSeq;
   }
 
   cursors(): Map<number, Uint8Array> {

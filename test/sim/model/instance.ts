@@ -14,6 +14,12 @@ export class Instance {
   readonly reporter: Reporter;
   readonly disk: ModelDisk;
   alive = true;
+  readonly startedAtMs: number;
+  /** Transactions so far, in all and by lane. */
+  sent = 0;
+  readonly laneTxns = new Map<number, number>();
+  /** How many its lane had sent when a transition became the next one of its endpoint, by seq. */
+  readonly readyAt = new Map<number, number>();
   fencedBy: string | null = null;
   epoch = 0;
   readonly #world: World;
@@ -33,6 +39,7 @@ export class Instance {
     this.life = life;
     this.disk = disk;
     const { plan, random, clock } = world;
+    this.startedAtMs = clock.nowMs;
     this.reporter = new Reporter({
       ...plan.reporter,
       random: () => random.next(),
@@ -125,9 +132,22 @@ export class Instance {
     clock.after(random.below(5), () => {
       if (!this.alive) return;
       this.#syncing = false;
+      this.#noteReady();
       this.reporter.durable(this.disk.sync(), clock.nowMs);
       this.poll();
     });
+  }
+
+  #noteReady(): void {
+    const { acknowledged, plan } = this.#world;
+    const before = this.disk.syncedSeq;
+    const waiting = new Set<EndpointIndex>();
+    for (const [seq, { endpoint }] of this.#accepted) {
+      if (acknowledged.has(seq)) continue;
+      const lane = endpoint % plan.reporter.lanes;
+      if (seq > before && !waiting.has(endpoint)) this.readyAt.set(seq, this.laneTxns.get(lane) ?? 0);
+      waiting.add(endpoint);
+    }
   }
 
   #carryOut(effect: Effect): void {

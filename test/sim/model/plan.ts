@@ -4,6 +4,8 @@ import type { FaultRates } from './faults.js';
 import type { Random } from './random.js';
 
 export interface Plan {
+  /** Nothing goes wrong. */
+  readonly quiet: boolean;
   readonly endpoints: number;
   readonly transitions: number;
   /** Share of the transitions that one endpoint makes; 0: all alike. */
@@ -34,6 +36,7 @@ export function makePlan(random: Random): Plan {
   const limited = random.chance(0.3);
   const takeovers = often(0.1, 1);
   return {
+    quiet,
     endpoints,
     transitions: random.skewed(1, random.chance(0.05) ? 1500 : 200),
     hot: random.chance(0.3) ? 0.9 * random.next() : 0,

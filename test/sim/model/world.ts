@@ -85,6 +85,44 @@ export class World {
       if (bytes - 24 * deletions > watchBytesMax) this.problems.push(`a watch answer of ${bytes} bytes`);
     }
     if (instance.fencedBy !== null) this.problems.push('sent after it was fenced');
+    for (const seq of txn.seqs) {
+      if (seq > instance.disk.syncedSeq) this.problems.push(`seq ${seq} was sent before it was durable`);
+    }
+    this.#checkRate(instance);
+    this.#checkTurn(instance, txn);
+  }
+
+  /** The token bucket: never more than the burst and what the rate has brought since the start. */
+  #checkRate(instance: Instance): void {
+    const { txnsPerSecond, burst } = this.plan.reporter.limits;
+    instance.sent++;
+    const most = burst + (txnsPerSecond * (this.clock.nowMs - instance.startedAtMs)) / 1000 + 1e-3;
+    if (txnsPerSecond > 0 && instance.sent > most)
+      this.problems.push(`${instance.sent} transactions, at most ${most} allowed`);
+  }
+
+  /** G4, where nothing goes wrong: an endpoint goes with its lane's next transaction, or the next that has room. */
+  #checkTurn(instance: Instance, txn: Txn): void {
+    const { plan } = this;
+    const { maxOps, bytesMax, watchBytesMax } = plan.reporter.txn;
+    const count = (instance.laneTxns.get(txn.lane) ?? 0) + 1;
+    instance.laneTxns.set(txn.lane, count);
+    const undisturbed =
+      plan.quiet &&
+      plan.reporter.sackMax === 1024 &&
+      plan.reporter.schedule.endpointDelayMs === 0 &&
+      bytesMax > 300;
+    if (!undisturbed) return;
+    const room = Math.min(maxOps - 1, watchBytesMax > 0 ? 4 : Number.POSITIVE_INFINITY);
+    const most = 2 + 2 * Math.ceil(plan.endpoints / plan.reporter.lanes / room);
+    for (const seq of txn.seqs) {
+      const readyAt = instance.readyAt.get(seq);
+      if (readyAt !== undefined && count - readyAt > most) {
+        this.problems.push(
+          `seq ${seq} was overtaken by ${count - readyAt} transactions of its lane, at most ${most} allowed`,
+        );
+      }
+    }
   }
 
   /** Runs to the end; returns what is wrong. */
@@ -142,6 +180,7 @@ export class World {
         this.problems.push(`endpoint ${endpoint} ends as ${value}, really ${this.actual[endpoint]}`);
       }
       this.#checkEpochs(endpoint);
+      this.#checkComebacks(endpoint);
       this.#checkSpacing(endpoint);
       this.#checkConfirmation(endpoint);
     }
@@ -154,6 +193,20 @@ export class World {
       if (revision.epoch < epoch)
         this.problems.push(`endpoint ${endpoint}: epoch ${revision.epoch} after ${epoch}`);
       epoch = Math.max(epoch, revision.epoch);
+    }
+  }
+
+  /** C31: what comes back after a removal begins with down. */
+  #checkComebacks(endpoint: EndpointIndex): void {
+    const { journalLosses, setBacks, takeovers } = this.plan;
+    if (journalLosses + setBacks + takeovers > 0) return; // nobody may know of the removal then
+    const history = this.etcd.history(endpoint);
+    for (let i = 1; i < history.length; i++) {
+      if (history[i - 1]!.status === Status.removed && history[i]!.status === Status.up) {
+        this.problems.push(
+          `endpoint ${endpoint}: up right after a removal, revision ${history[i]!.revision}`,
+        );
+      }
     }
   }
 

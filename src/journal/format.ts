@@ -8,7 +8,7 @@
  *                These 32 bytes have this layout in every version.
  *     block      magic u32, length u32 of the payload, synced u32, crc u32, payload
  *                One write brings one or more. `crc` is the CRC-32 (zlib's, native) of `synced` and the payload: one
- *                for a block, since one for each record costs 20 times as much (docs/decisions/001-journal-store.md).
+ *                for a block, since one for each record costs 13 times as much (docs/decisions/001-journal-store.md).
  *                `synced` is the offset up to which this segment was known to be on disk when the block was written.
  *     payload    records, each a type byte and what follows (records.ts):
  *       1 transition  flags u8 (status, source << 2, initial << 4), endpoint u32, seq f64, observed at f64

@@ -87,9 +87,7 @@ export class GroupWriter {
   /** Where to put what must become durable; soon() or later() has it written. */
   get block(): BlockBuilder {
     if (this.#filling.bytes >= blockBytesGoal) {
-      this.#waiting.push(this.#filling);
-      this.#filling = this.#spare ?? new BlockBuilder();
-      this.#spare = null;
+      this.#closeBlock();
     }
     return this.#filling;
   }
@@ -172,18 +170,26 @@ export class GroupWriter {
   }
 
   async #writeAll(): Promise<void> {
-    const { segments } = this.#parts;
     this.#filling.addAll(this.#lazy);
     this.#lazy.clear();
-    if (!this.#filling.empty) {
-      this.#waiting.push(this.#filling);
-      this.#filling = this.#spare ?? new BlockBuilder();
-      this.#spare = null;
-    }
+    this.#closeBlock();
+    await this.#writeWaiting(async () => true);
+  }
+
+  #closeBlock(): void {
+    if (this.#filling.empty) return;
+    this.#waiting.push(this.#filling);
+    this.#filling = this.#spare ?? new BlockBuilder();
+    this.#spare = null;
+  }
+
+  /** Writes what waits, as long as `room` says that there is any for that block; then it is durable. */
+  async #writeWaiting(room: (block: BlockBuilder) => Promise<boolean>): Promise<void> {
+    const { segments } = this.#parts;
     let lastSeq = 0;
     while (this.#waiting.length > 0) {
       const block = this.#waiting[0]!;
-      if (!(await this.#fits(segments.write(block)))) break;
+      if (!(await room(block)) || !(await this.#fits(segments.write(block)))) break;
       block.read(this.#written);
       lastSeq = Math.max(lastSeq, block.lastSeq);
       this.#waiting.shift();
@@ -254,18 +260,21 @@ export class GroupWriter {
     }
   }
 
+  /** What frees space goes on, and what is held goes where there is room for it, behind the room of the reserve. */
   async #whileFull(): Promise<void> {
     const { segments, state, directory, checkpoint } = this.#parts;
+    const free = async (bytes: number): Promise<boolean> =>
+      (await directory.freeBytes()) >= segments.reserveBytes + bytes;
     // What etcd has is true without a record of it; the next checkpoint has the cursors.
     if (!this.#lazy.empty) await this.#fits(segments.write(this.#lazy));
     this.#lazy.clear();
-    await segments.trim(state.settledSeq, 0);
     const worthIt = segments.lastSeq > 0 && segments.lastBytes > 2 * segments.checkpointBytes;
-    if (worthIt && segments.lastSeq < state.settledSeq && (await this.#fits(segments.rotate(checkpoint()))))
-      await segments.trim(state.settledSeq, 0);
-    const held = this.#waiting.reduce((sum, { bytes }) => sum + bytes, this.#filling.bytes);
-    if ((await directory.freeBytes()) < segments.reserveBytes + Math.min(held, 16 * blockBytesGoal)) return;
-    if (!(await segments.makeReserve())) return;
+    if (worthIt && segments.lastSeq < state.settledSeq) await this.#fits(segments.rotate(checkpoint()));
+    await segments.trim(state.settledSeq, 0);
+    this.#closeBlock();
+    await this.#writeWaiting((block) => free(block.bytes));
+    if (this.#waiting.length > 0 || !(await free(blockBytesGoal / 2)) || !(await segments.makeReserve()))
+      return;
     this.#full = false;
   }
 

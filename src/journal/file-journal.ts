@@ -74,7 +74,12 @@ export class FileJournal implements Journal {
       checkpointOf(opened.state),
       options.reserveBytes ?? reserveBytesDefault,
     );
-    await segments.makeReserve();
+    try {
+      await segments.makeReserve();
+    } catch (error) {
+      await segments.close();
+      throw error;
+    }
     return new FileJournal(directory, options, opened, segments, unlock);
   }
 
@@ -131,7 +136,7 @@ export class FileJournal implements Journal {
     this.#writer.block.name(endpoint, key);
   }
 
-  /** The hot path: about 60 ns (bench/journal-stores.ts). */
+  /** The hot path: 44 ns (docs/decisions/001-journal-store.md). */
   append(
     seq: number,
     endpoint: EndpointIndex,

@@ -1,6 +1,6 @@
 /** The segments on disk as the writer sees them: the last one grows, new ones are begun, the oldest ones go. */
 import type { JournalDirectory, JournalFile } from './directory.js';
-import { isFull } from './errors.js';
+import { ioError, isFull } from './errors.js';
 import { encodeHeader, headerBytes, segmentName } from './format.js';
 import type { BlockBuilder } from './records.js';
 import type { Opened, SegmentInfo } from './recovery.js';
@@ -104,7 +104,11 @@ export class Segments {
    */
   async sync(): Promise<void> {
     const upTo = this.#last.bytes;
-    await this.#file.datasync();
+    try {
+      await this.#file.datasync();
+    } catch (error) {
+      throw ioError(error, this.#directory.path); // ENOSPC too is final here
+    }
     this.#synced = upTo;
   }
 

@@ -146,11 +146,17 @@ export class GroupWriter {
     return this.#filling.empty && this.#lazy.empty && this.#waiting.length === 0;
   }
 
+  /** Transitions wait. */
+  get #urgent(): boolean {
+    return this.#filling.lastSeq > 0 || this.#waiting.length > 0;
+  }
+
   #run(): Promise<void> {
     this.#cycle ??= this.#cycles().finally(() => {
       this.#cycle = null;
       if (this.#failed || this.#closed) return;
-      if (this.#full || this.#low || !this.#idle) this.later();
+      if (!this.#full && this.#urgent) this.soon();
+      else if (this.#full || this.#low || !this.#idle) this.later();
     });
     return this.#cycle;
   }
@@ -163,7 +169,7 @@ export class GroupWriter {
         if (this.#full) return;
         await this.#writeAll();
         await this.#keepHouse();
-      } while (!this.#closed && !this.#full && (this.#filling.lastSeq > 0 || this.#waiting.length > 0));
+      } while (!this.#closed && !this.#full && this.#urgent);
     } catch (error) {
       this.#fail(error);
     }

@@ -109,11 +109,10 @@ describe('the journal on a full disk', () => {
 });
 
 describe('the journal on a read-only file system', () => {
-  it('says so at the start, and at the next write of a running one', async (t) => {
+  it('says so at the start, and changes nothing', async (t) => {
     const disk = new Tmpfs(8 * mebi);
     t.after(() => disk.remove());
-    const listener = new Listener();
-    const journal = await openJournal(disk.path, { ...small, segmentBytes: 4096, listener });
+    const journal = await openJournal(disk.path, small);
     append(journal, 1, 10);
     await journal.flush();
     await journal.close();

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Etcd3 } from 'etcd3';
 import type { SettingValues } from '../config/settings.js';
 import { Deriver } from '../endpoints/derive.js';
-import type { EndpointIndex } from '../endpoints/id.js';
+import type { EndpointId, EndpointIndex } from '../endpoints/id.js';
 import { claimKey, cursorKey, InvalidIdError } from '../endpoints/key.js';
 import { EndpointRegistry } from '../endpoints/registry.js';
 import { Source, Status, sourceName, statusName } from '../endpoints/status.js';
@@ -52,6 +52,7 @@ export class Daemon {
   readonly #registry: EndpointRegistry;
   readonly #deriver: Deriver;
   readonly #pool: WorkerPool;
+  readonly #encoder: TxnEncoder;
   readonly #driver: Driver;
   readonly #resync: Resync;
   readonly #metrics: Metrics;
@@ -97,6 +98,11 @@ export class Daemon {
       onReplaced: (why) =>
         log.warn({ why }, 'a worker thread was replaced; what it had in hand is sent again'),
     });
+    this.#encoder = new TxnEncoder({
+      claimKey: claimKey(where),
+      cursorKey: (lane) => cursorKey(where, lane),
+      statusKeyOf: (endpoint) => this.#registry.key(endpoint),
+    });
     this.#driver = this.#newDriver(where);
     this.#resync = new Resync({
       driver: this.#driver,
@@ -111,6 +117,7 @@ export class Daemon {
         if (result === 'corrected')
           log.info(corrections, 'resync: etcd differed from what is known and is put right');
         if (result !== 'failed') this.#over('resync');
+        this.#forgetGone();
       },
       onError: (error) =>
         this.#episode(
@@ -124,7 +131,7 @@ export class Daemon {
       interfaceExclude: settings['endpoints.interfaceExclude'],
       emit: (id, status, source, atUs) => {
         try {
-          this.#observe(this.#registry.intern(id), status, source, atUs);
+          this.#observe(this.#intern(id), status, source, atUs);
         } catch (error) {
           if (!(error instanceof InvalidIdError)) throw error;
           this.#log.warn({ id, why: error.message }, 'an endpoint that no key can hold is left out');
@@ -271,7 +278,7 @@ export class Daemon {
         startJitterMs: settings['limits.txnsPerSecond'] === 0 ? 0 : 200,
       },
       registry: this.#registry,
-      encoder: new TxnEncoder({ ...keys, statusKeyOf: (endpoint) => this.#registry.key(endpoint) }),
+      encoder: this.#encoder,
       pool: this.#pool,
       identity: {
         ...keys,
@@ -360,7 +367,7 @@ export class Daemon {
       nowUs: () => Date.now() * 1000,
       log,
       sink: {
-        intern: (id) => this.#registry.intern(id),
+        intern: (id) => this.#intern(id),
         observe: (endpoint, status, atUs) => {
           this.#observe(endpoint, status, Source.felix, atUs);
           return this.#driver.reporter.lastSeq;
@@ -410,6 +417,31 @@ export class Daemon {
       { pending: this.pending },
       'the queues are full: from now on only final states are reported, until there is room',
     );
+  }
+
+  /** Numbers of endpoints that are long gone go to new ones: what is kept must not grow with all that ever lived. */
+  #forgetGone(): void {
+    const nowMs = performance.now();
+    let forgotten = 0;
+    for (const endpoint of [...this.#registry.indexes()]) {
+      if (!this.#driver.reporter.forgettable(endpoint, nowMs)) continue;
+      this.#driver.reporter.forget(endpoint);
+      this.#encoder.forget(endpoint);
+      this.#registry.forget(endpoint);
+      forgotten++;
+    }
+    if (forgotten > 0) this.#feed?.forgetNumbers();
+  }
+
+  #intern(id: EndpointId): EndpointIndex {
+    const { 'endpoints.max': max } = this.#options.settings;
+    const known = this.#registry.find(id);
+    if (known !== undefined) return known;
+    if (this.#registry.size >= max) {
+      this.#ignored.too_many_endpoints++;
+      throw new InvalidIdError(`there are ${max} endpoints already, and no more are taken (endpoints.max)`);
+    }
+    return this.#registry.intern(id);
   }
 
   /** Whether what no source names may be taken for gone. */

@@ -7,6 +7,8 @@ export class EndpointRegistry {
   readonly #indexes = new Map<StatusKey, EndpointIndex>();
   readonly #keys: StatusKey[] = [];
   readonly #ids: EndpointId[] = [];
+  /** Numbers whose endpoints are forgotten. */
+  readonly #free: EndpointIndex[] = [];
   readonly #onNew: (endpoint: EndpointIndex, key: StatusKey, id: EndpointId) => void;
 
   /** `onNew` is called for each number given out, before it is returned. */
@@ -43,6 +45,14 @@ export class EndpointRegistry {
     return true;
   }
 
+  /** The endpoint is gone for good: its number will be given to another one. Nobody may still mean it by the number. */
+  forget(endpoint: EndpointIndex): void {
+    this.#indexes.delete(this.#keys[endpoint]!);
+    delete this.#keys[endpoint];
+    delete this.#ids[endpoint];
+    this.#free.push(endpoint);
+  }
+
   find(id: EndpointId): EndpointIndex | undefined {
     return this.#indexes.get(statusKey(id, this.where));
   }
@@ -70,9 +80,9 @@ export class EndpointRegistry {
   #add(key: StatusKey, id: EndpointId): EndpointIndex {
     const known = this.#indexes.get(key);
     if (known !== undefined) return known;
-    const endpoint = this.#keys.length as EndpointIndex;
-    this.#keys.push(key);
-    this.#ids.push(id);
+    const endpoint = this.#free.pop() ?? (this.#keys.length as EndpointIndex);
+    this.#keys[endpoint] = key;
+    this.#ids[endpoint] = id;
     this.#indexes.set(key, endpoint);
     this.#onNew(endpoint, key, id);
     return endpoint;

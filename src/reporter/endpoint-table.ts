@@ -76,6 +76,11 @@ export class EndpointTable {
     this.acceptedAtMs[endpoint] = 0;
   }
 
+  forget(endpoint: EndpointIndex): void {
+    this.keyBytes[endpoint] = 0;
+    this.known[endpoint] = unknown;
+  }
+
   #grow(size: number): void {
     const capacity = Math.max(64, 2 ** Math.ceil(Math.log2(size)));
     for (const name of uint8Columns) this[name] = widen(this[name], new Uint8Array(capacity));

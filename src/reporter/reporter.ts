@@ -46,6 +46,8 @@ export interface ReporterOptions {
 
 export type Observed = 'accepted' | 'unchanged' | 'full';
 
+/** What comes back within this begins with down, since its reader remembers it as well. */
+const rememberRemovedMs = 3_600_000;
 /** How long after an outage final values are still put once more: a reader that lost its watch is blind so long. */
 const outageEchoMs = 15_000;
 
@@ -289,6 +291,31 @@ export class Reporter {
   /** Every transition up to this seq is in the journal for good. */
   durable(seq: number, nowMs: number): void {
     this.#schedule.durable(seq, nowMs);
+  }
+
+  /**
+   * Whether the core needs to know this endpoint no longer, so that its number may be given to another: it is removed,
+   * and has been for so long that what comes back under its name is new; nothing is under way or still to be covered.
+   */
+  forgettable(endpoint: EndpointIndex, nowMs: number): boolean {
+    const { known, desired, phase, queued, committedSeq, committedAtMs } = this.#table;
+    if (!this.#table.has(endpoint)) return false;
+    const gone = (status: number): boolean => status === unknown || status === Status.removed;
+    const lane = this.#laneOf(endpoint);
+    return (
+      gone(known[endpoint]!) &&
+      gone(desired[endpoint]!) &&
+      phase[endpoint] === Phase.idle &&
+      queued[endpoint] === 0 &&
+      committedSeq[endpoint]! <= lane.ack &&
+      lane.earlier.length === 0 &&
+      nowMs - committedAtMs[endpoint]! > rememberRemovedMs
+    );
+  }
+
+  /** The endpoint's number is free. */
+  forget(endpoint: EndpointIndex): void {
+    this.#table.forget(endpoint);
   }
 
   // --- events: the claim -----------------------------------------------------------------------------------------

@@ -104,6 +104,11 @@ export class FeedSource implements EndpointSource {
     for (const connection of this.#connections) connection.resume();
   }
 
+  /** Endpoints' numbers are given out anew: what is kept by number is void. */
+  forgetNumbers(): void {
+    for (const connection of this.#connections) connection.forgetNumbers();
+  }
+
   /** Everything up to this seq is in the journal for good: feeders hear of it. */
   durable(seq: number): void {
     this.#durableSeq = seq;
@@ -181,6 +186,10 @@ class Connection {
       this.#disarm();
       events.closed();
     });
+  }
+
+  forgetNumbers(): void {
+    this.#decoder.forgetNumbers();
   }
 
   pause(): void {

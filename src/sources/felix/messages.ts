@@ -56,6 +56,11 @@ export class FromDataplaneDecoder {
     this.#intern = intern;
   }
 
+  /** Numbers may stand for other endpoints from now on. */
+  forgetNumbers(): void {
+    this.#known.clear();
+  }
+
   /** The result is overwritten by the next call. Throws a DecodeError. */
   decode(bytes: Uint8Array): Readonly<Decoded> {
     const decoded = this.#decoded;

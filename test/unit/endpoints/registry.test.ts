@@ -38,3 +38,19 @@ describe('the registry of endpoints', () => {
       assert.equal(registry.internKey(`/calico/felix/v1/host/h/endpoint/${part}`), null, part);
   });
 });
+
+describe('a number that is free again', () => {
+  it('goes to the next new endpoint', () => {
+    const told: string[] = [];
+    const registry = new EndpointRegistry(where, (endpoint, key) => told.push(`${endpoint} ${key}`));
+    registry.intern(a);
+    registry.intern(b);
+    registry.forget(0 as EndpointIndex);
+    assert.equal(registry.find(a), undefined);
+    assert.equal(registry.has(0 as EndpointIndex), false);
+    assert.equal(registry.intern({ kind: 'host', endpoint: 'c' }), 0);
+    assert.equal(registry.intern(a), 2);
+    assert.equal(registry.size, 3);
+    assert.equal(told.length, 4);
+  });
+});

@@ -25,6 +25,7 @@ import { type Health, judge } from '../telemetry/health.js';
 import { HttpServer } from '../telemetry/http.js';
 import type { Log } from '../telemetry/log.js';
 import { Metrics, type Readings } from '../telemetry/metrics.js';
+import { BootMark } from './boot.js';
 import { Driver } from './driver.js';
 import { listStatuses, Resync } from './resync.js';
 
@@ -59,6 +60,7 @@ export class Daemon {
   readonly #http: HttpServer | null;
   readonly #feed: FeedSource | null;
   readonly #netlink: NetlinkSource | null;
+  readonly #boot: BootMark | null;
   #client: Etcd3;
   #journal: Journal | null = null;
   readonly #watching = new AbortController();
@@ -84,6 +86,8 @@ export class Daemon {
     this.#options = options;
     this.#log = log;
     this.#client = openEtcd(connection);
+    const journal = settings['journal.dir'];
+    this.#boot = journal === null ? null : new BootMark(journal);
     const where = { host: settings.host, region: settings.region };
     this.#registry = new EndpointRegistry(where, (endpoint, key) => {
       this.#driver.introduce(endpoint);
@@ -185,7 +189,9 @@ export class Daemon {
     // With etcd there, what it has is known before the first thing is seen. Without it, nothing waits: see Reporter.seed().
     await Promise.race([claimed, new Promise((resolve) => setTimeout(resolve, claimGraceMs).unref())]);
     if (this.#stopping) return;
-    for (const counters of this.#journal.recovered.counters) this.#netlink?.remember(counters);
+    if (this.#boot?.same) {
+      for (const counters of this.#journal.recovered.counters) this.#netlink?.remember(counters);
+    }
     await this.#netlink?.start();
     await this.#feed?.start();
     if (this.#feed !== null)
@@ -397,11 +403,24 @@ export class Daemon {
           this.#deriver.addressSeen(ifindex, address, present, atUs),
         inSync: () => {
           log.info({ interfaces: this.#deriver.links }, 'the interfaces have been read');
+          void this.#leaveBootMark();
           this.#resync.now();
         },
         counters: (counters) => this.#journal?.counters(counters),
       },
     });
+  }
+
+  async #leaveBootMark(): Promise<void> {
+    try {
+      await this.#journal?.flush();
+      this.#boot?.leave();
+    } catch (error) {
+      this.#log.warn(
+        { error: String(error) },
+        'flaps of interfaces while flapd is not running will not be found at the next start',
+      );
+    }
   }
 
   #observe(endpoint: EndpointIndex, status: Status, source: Source, atUs: number): void {

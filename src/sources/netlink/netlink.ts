@@ -1,8 +1,8 @@
 /**
  * The kernel's news of interfaces: one rtnetlink socket that is subscribed first and asked for a dump then. One socket
- * and not two, so that news and dump come in one order; what that order still leaves open is in links.ts.
+ * and not two, so that news and dump come in one order; what that order still leaves open is in links.ts. The socket
+ * is held by a process of its own: reader-process.ts says why.
  */
-import { Protocol, RawNetlinkSocket } from 'netlink';
 import type { EndpointSource } from '../source.js';
 import { Addresses } from './addresses.js';
 import { Dump } from './dump.js';
@@ -14,6 +14,7 @@ import {
   MessageParser,
   MessageType,
 } from './messages.js';
+import { Reader } from './reader.js';
 
 /** What interfaces do, in order. Times are Unix microseconds. */
 export interface NetlinkEvents {
@@ -48,7 +49,6 @@ export interface NetlinkOptions {
   };
 }
 
-const group = { link: 1, ipv4Address: 5, ipv6Address: 9 } as const;
 const reopenFirstMs = 100;
 const reopenMostMs = 10_000;
 
@@ -60,7 +60,8 @@ export class NetlinkSource implements EndpointSource {
   readonly #addresses: Addresses;
   readonly #parser: MessageParser;
   readonly #dump: Dump;
-  #socket: RawNetlinkSocket | null = null;
+  #reader: Reader | null = null;
+  #giveUpStart: () => void = () => undefined;
   #port = 0;
   #stopped = false;
   #inSync = false;
@@ -100,7 +101,7 @@ export class NetlinkSource implements EndpointSource {
       },
     });
     this.#dump = new Dump({
-      ask: (kind, seq) => this.#ask(dumpRequest(kind, seq)),
+      ask: (kind, seq) => this.#reader?.send(dumpRequest(kind, seq)),
       begin: (kind) => (kind === 'links' ? this.#links : this.#addresses).beginDump(),
       end: (kind) => (kind === 'links' ? this.#links : this.#addresses).endDump(),
       complete: () => this.#onComplete(),
@@ -123,58 +124,52 @@ export class NetlinkSource implements EndpointSource {
   }
 
   /** Resolves when the socket is open; inSync comes with the end of the dump. Rejects where there is no rtnetlink. */
-  async start(): Promise<void> {
-    this.#open();
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#giveUpStart = resolve;
+      this.#open(resolve, reject);
+    });
   }
 
+  /** Resolves when its process has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#dump.stop();
     if (this.#reopenTimer !== null) clearTimeout(this.#reopenTimer);
-    this.#drop();
+    await this.#reader?.stop();
+    this.#giveUpStart();
   }
 
-  #open(): void {
+  #open(onOpen: () => void, onFailed: (error: Error) => void): void {
     const { receiveBufferBytes, log } = this.#options;
-    const socket = new RawNetlinkSocket(Protocol.ROUTE, {
-      // Asking for each message's size first costs a system call, and saves the package from clearing and giving away a
-      // buffer as large as the largest part of a dump for each: 20 us of CPU instead of 39, RSS 67 MiB instead of 245.
-      messagePeeking: true,
-      recvBufferSize: receiveBufferBytes,
-      sendBufferSize: 64 * 1024,
+    let opened = false;
+    this.#reader = new Reader(receiveBufferBytes, {
+      open: (port, grantedBytes) => {
+        opened = true;
+        this.#port = port;
+        if (grantedBytes < receiveBufferBytes) {
+          log.info(
+            { askedBytes: receiveBufferBytes, grantedBytes },
+            'the kernel grants a smaller netlink buffer than asked for; net.core.rmem_max sets the limit',
+          );
+        } else {
+          log.debug({ grantedBytes }, 'the netlink buffer is as large as asked for');
+        }
+        this.#dump.request();
+        onOpen();
+      },
+      message: (datagram) => this.#onDatagram(datagram),
+      overrun: () => this.#onOverrun(),
+      ended: (why) => {
+        this.#reader = null;
+        this.#dump.stop();
+        if (!opened) onFailed(why === 'overrun' ? new Error('it ended before it began') : why);
+        else this.#onEnded(why);
+      },
     });
-    socket.on('message', (datagram) => this.#guard(() => this.#onDatagram(datagram)));
-    socket.on('error', (error) => this.#guard(() => this.#onError(error)));
-    this.#socket = socket;
-    this.#port = socket.address().port;
-    for (const membership of Object.values(group)) socket.addMembership(membership);
-    // The kernel doubles what it is asked for, to have room for its own bookkeeping.
-    const grantedBytes = socket.getRecvBufferSize() / 2;
-    if (grantedBytes < receiveBufferBytes) {
-      log.info(
-        { askedBytes: receiveBufferBytes, grantedBytes },
-        'the kernel grants a smaller netlink buffer than asked for; net.core.rmem_max sets the limit',
-      );
-    } else {
-      log.debug({ grantedBytes }, 'the netlink buffer is as large as asked for');
-    }
-    this.#dump.request();
-  }
-
-  /** The package's native callbacks end the whole process, past every handler, when something is thrown through them. */
-  #guard(action: () => void): void {
-    try {
-      action();
-    } catch (error) {
-      this.#stopped = true;
-      this.#drop();
-      setImmediate(() => {
-        throw error;
-      });
-    }
   }
 
   #onDatagram(datagram: Buffer): void {
-    if (this.#socket === null) return;
     this.#atUs = this.#options.nowUs();
     this.figures.messages++;
     this.#parser.parse(datagram, this.#port);
@@ -209,18 +204,18 @@ export class NetlinkSource implements EndpointSource {
     this.#options.events.inSync();
   }
 
-  #onError(error: Error & { code?: string }): void {
-    if (this.#stopped) return;
-    if (error.code === 'ENOBUFS') {
-      this.#onOverrun();
-      return;
-    }
-    this.#options.log.warn({ error: error.message }, 'the netlink socket failed: opening another one');
-    this.#drop();
+  #onEnded(why: 'overrun' | Error): void {
+    if (why === 'overrun') this.#countOverrun();
+    else this.#options.log.warn({ error: why.message }, 'the netlink socket failed: opening another one');
     this.#reopenLater();
   }
 
   #onOverrun(): void {
+    this.#countOverrun();
+    this.#dump.request();
+  }
+
+  #countOverrun(): void {
     this.figures.overruns++;
     if (!this.#overrunLogged) {
       this.#overrunLogged = true;
@@ -230,35 +225,21 @@ export class NetlinkSource implements EndpointSource {
           'A larger netlink.receiveBuffer helps (net.core.rmem_max limits it)',
       );
     }
-    this.#dump.request();
   }
 
   #reopenLater(): void {
     this.#reopenTimer = setTimeout(() => {
-      try {
-        this.#open();
-      } catch (error) {
-        this.#options.log.warn({ error: String(error), againMs: this.#reopenMs }, 'no netlink socket yet');
-        this.#drop();
-        this.#reopenLater();
-      }
+      this.#open(
+        () => undefined,
+        (error) => {
+          this.#options.log.warn(
+            { error: error.message, againMs: this.#reopenMs },
+            'no netlink socket yet: trying again',
+          );
+          if (!this.#stopped) this.#reopenLater();
+        },
+      );
     }, this.#reopenMs);
     this.#reopenMs = Math.min(reopenMostMs, this.#reopenMs * 2);
-  }
-
-  #ask(request: Buffer): void {
-    this.#socket?.send(request, {}, (error) => {
-      // Nothing will come of it, which Dump notices.
-      if (error)
-        this.#options.log.warn({ error: error.message }, 'the kernel did not take the request for a dump');
-    });
-  }
-
-  /** Reads no more from the socket. It is closed when no callback of it is running: the package does not outlive that. */
-  #drop(): void {
-    this.#dump.stop();
-    const socket = this.#socket;
-    this.#socket = null;
-    if (socket !== null) setImmediate(() => socket.close());
   }
 }

@@ -110,6 +110,13 @@ describe('flaps that the kernel merges', () => {
     assert.deepEqual(news(true, 2_000_000_051, 2_000_000_000), ['up']);
   });
 
+  it('are told all where the first message was read in the moment of a change', () => {
+    const { news } = links();
+    news(true, 1, 1, { carrier: true }); // the carrier was read before it went, its counters after
+    assert.deepEqual(news(false, 1, 1), ['down']);
+    assert.deepEqual(news(true, 3, 2), ['up', 'down', 'up']);
+  });
+
   it('are not looked for where that is switched off', () => {
     const { news, journaled } = links(false);
     news(true, 1, 0);

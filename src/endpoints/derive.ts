@@ -163,7 +163,7 @@ export class Deriver {
 
   #standsAlone(name: string): boolean {
     const { interfaces, interfaceExclude } = this.#options;
-    return interfaces !== null && interfaces.test(name) && !(interfaceExclude?.test(name) ?? false);
+    return (interfaces?.test(name) ?? false) && !(interfaceExclude?.test(name) ?? false);
   }
 
   /** The name is no longer this interface's. Its addresses are kept: it may come back with another name. */

@@ -65,6 +65,7 @@ export class Daemon {
   #journal: Journal | null = null;
   readonly #watching = new AbortController();
   #watched = false;
+  #claims = 0;
   #claimed: (() => void) | null = null;
   #seeding = false;
   #feedPaused = false;
@@ -350,7 +351,6 @@ export class Daemon {
               {},
               'the cursors in etcd are ahead of the journal (lost, or an old copy?): going on above them',
             );
-          this.#metrics.claims.inc({ reason });
           this.#resync.now();
         },
         durable: (seq) => {
@@ -402,6 +402,7 @@ export class Daemon {
         address: (ifindex, address, present, atUs) =>
           this.#deriver.addressSeen(ifindex, address, present, atUs),
         inSync: () => {
+          this.#deriver.interfacesRead(Date.now() * 1000);
           log.info({ interfaces: this.#deriver.links }, 'the interfaces have been read');
           void this.#leaveBootMark();
           this.#resync.now();
@@ -477,6 +478,7 @@ export class Daemon {
 
   #onClaimed(epoch: number, revision: number): void {
     this.#watchClaim(revision + 1);
+    this.#metrics.claims.inc({ reason: this.#claims++ === 0 ? 'start' : 'restored' });
     this.#log.info({ epoch, host: this.#options.settings.host }, 'claimed: this flapd writes for the host');
     if (this.#driver.reporter.state === 'seeding') void this.#seed();
   }

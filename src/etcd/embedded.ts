@@ -11,6 +11,8 @@ export interface EmbeddedOptions {
   /** 0: any free one. */
   readonly clientPort: number;
   readonly extraArgs?: readonly string[];
+  /** How long it may take until it serves: 30 s unless said otherwise. */
+  readonly startWithinMs?: number;
   /** etcd ended without being told to. */
   readonly onExit?: (why: string) => void;
 }
@@ -19,7 +21,7 @@ export class EmbeddedEtcdError extends Error {
   readonly code = 'ETCD_EMBEDDED';
 }
 
-const startDeadlineMs = 30_000;
+const startWithinMs = 30_000;
 /** With a watch open, etcd takes ten seconds to say good-bye; what it has acknowledged is on disk anyway. */
 const stopDeadlineMs = 2_000;
 
@@ -56,9 +58,9 @@ export class EmbeddedEtcd {
       `--initial-cluster=flapd=${peer}`,
       ...(options.extraArgs ?? []),
     ];
-    const child = spawn(options.binary, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawnEtcd(options.binary, args);
     let lastWords = '';
-    child.stderr.on('data', (data: Buffer) => {
+    child.stderr!.on('data', (data: Buffer) => {
       lastWords = (lastWords + data.toString('utf8')).slice(-4000);
     });
     let ended: string | null = null;
@@ -67,20 +69,20 @@ export class EmbeddedEtcd {
         ended ??= error.message;
         resolve();
       });
-      child.once('exit', (code, signal) => {
+      // Not 'exit': its last words may come after that.
+      child.once('close', (code, signal) => {
         ended ??= signal === null ? `exit code ${code}` : `signal ${signal}`;
         resolve();
       });
     });
     const etcd = new EmbeddedEtcd(client, child, whenEnded);
-    const deadlineMs = performance.now() + startDeadlineMs;
+    const deadlineMs = performance.now() + (options.startWithinMs ?? startWithinMs);
     while (!(await isHealthy(client))) {
       if (ended !== null || performance.now() > deadlineMs) {
+        const endedEarly = ended;
         child.kill('SIGKILL');
-        throw new EmbeddedEtcdError(
-          `etcd (${options.binary}) ${ended === null ? 'did not begin to serve' : `ended: ${ended}`}. Its last words:\n` +
-            lastWords.trim().split('\n').slice(-5).join('\n'),
-        );
+        await whenEnded;
+        throw new EmbeddedEtcdError(whyNot(options, endedEarly, lastWords));
       }
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
@@ -109,6 +111,53 @@ export class EmbeddedEtcd {
     this.#child.kill('SIGKILL');
     await this.#ended;
   }
+}
+
+/** What etcd 3.4 and 3.5 say while they wait for the lock of their database. */
+const lockTaken = /holds the file lock|flocked by another process/;
+
+function whyNot({ binary, dataDir }: EmbeddedOptions, ended: string | null, lastWords: string): string {
+  const what = ended === null ? 'did not begin to serve in time' : `ended: ${ended}`;
+  const advice = lockTaken.test(lastWords)
+    ? ` Another etcd seems to use ${dataDir}: end it, or choose another directory.`
+    : '';
+  const words = lastWords.trim().split('\n').slice(-5).join('\n');
+  return `etcd (${binary}) ${what}.${advice} Its last words:\n${words}`;
+}
+
+const children = new Set<ChildProcess>();
+let setpriv: readonly string[] | null = null;
+
+/**
+ * Starts an etcd that does not outlive this process, with its stderr as a pipe. It is in a session of its own: a Ctrl-C
+ * at the terminal goes to every process of the foreground group, and must not take etcd away while flapd still writes
+ * what is pending. And the kernel kills it when this process is gone, be it by SIGKILL (prctl(2), PR_SET_PDEATHSIG, which
+ * util-linux' setpriv sets before it becomes etcd): else it would keep the port and the data from the next start.
+ */
+export function spawnEtcd(binary: string, args: readonly string[]): ChildProcess {
+  setpriv ??= dyingWithParent();
+  const [command, ...rest] = [...setpriv, binary, ...args];
+  const child = spawn(command!, rest, { stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+  if (children.size === 0) process.on('exit', killChildren);
+  children.add(child);
+  const forget = (): void => {
+    children.delete(child);
+    if (children.size === 0) process.off('exit', killChildren);
+  };
+  child.once('exit', forget);
+  child.once('error', forget);
+  return child;
+}
+
+/** The prefix of a command that makes it die with us; empty where there is no setpriv that can (busybox has a lesser one). */
+function dyingWithParent(): readonly string[] {
+  const prefix = ['setpriv', '--pdeathsig', 'KILL', '--'];
+  const { status } = spawnSync(prefix[0]!, [...prefix.slice(1), 'true'], { stdio: 'ignore' });
+  return status === 0 ? prefix : [];
+}
+
+function killChildren(): void {
+  for (const child of children) child.kill('SIGKILL');
 }
 
 /** FLAPD_ETCD, the PATH, what scripts/etcd has unpacked before, or what it can get now. Throws an EmbeddedEtcdError. */

@@ -1,11 +1,11 @@
 /** Real etcd servers for tests: each on free ports, in a temporary directory, ended by the pid it was started with. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../src/etcd/embedded.js';
+import { freePort, spawnEtcd } from '../../src/etcd/embedded.js';
 import { until } from './waiting.js';
 
 export type EtcdVersion = '3.4' | '3.5';
@@ -16,6 +16,8 @@ export interface EtcdOptions {
   /** Any free one unless said otherwise. */
   readonly port?: number;
   readonly args?: readonly string[];
+  /** A file of `etcdctl snapshot save` to begin with. */
+  readonly snapshot?: string;
 }
 
 export interface Etcd {
@@ -48,6 +50,7 @@ export function etcdBinary(version: EtcdVersion = '3.5'): string {
 export async function startEtcd({ version = '3.5', args = [], ...options }: EtcdOptions = {}): Promise<Etcd> {
   const [port, peerPort] = [options.port ?? (await freePort()), await freePort()];
   const member = new Member('test', version, port, peerPort, `test=http://127.0.0.1:${peerPort}`);
+  if (options.snapshot !== undefined) member.restore(options.snapshot);
   await member.start(args);
   return member;
 }
@@ -61,8 +64,18 @@ export async function startCluster(
   for (let i = 0; i < size; i++) ports.push([await freePort(), await freePort()]);
   const cluster = ports.map(([, peer], i) => `m${i}=http://127.0.0.1:${peer}`).join(',');
   const members = ports.map(([port, peer], i) => new Member(`m${i}`, version, port, peer, cluster));
-  await Promise.all(members.map((member) => member.start(args)));
+  await startAll(members, args);
   return members;
+}
+
+/** All, or none is left. */
+async function startAll(members: readonly Member[], args: readonly string[]): Promise<void> {
+  try {
+    await Promise.all(members.map((member) => member.start(args)));
+  } catch (error) {
+    await Promise.all(members.map((member) => member.close()));
+    throw error;
+  }
 }
 
 class Member implements Etcd {
@@ -96,22 +109,18 @@ class Member implements Etcd {
   async start(args: readonly string[]): Promise<void> {
     this.#args = args;
     const peer = `http://127.0.0.1:${this.#peerPort}`;
-    const child = spawn(
-      etcdBinary(this.#version),
-      [
-        `--name=${this.#name}`,
-        `--data-dir=${this.#folder}`,
-        `--listen-client-urls=${this.endpoint}`,
-        `--advertise-client-urls=${this.endpoint}`,
-        `--listen-peer-urls=${peer}`,
-        `--initial-advertise-peer-urls=${peer}`,
-        `--initial-cluster=${this.#cluster}`,
-        ...args,
-      ],
-      { stdio: ['ignore', 'ignore', 'pipe'] },
-    );
+    const child = spawnEtcd(etcdBinary(this.#version), [
+      `--name=${this.#name}`,
+      `--data-dir=${this.#folder}`,
+      `--listen-client-urls=${this.endpoint}`,
+      `--advertise-client-urls=${this.endpoint}`,
+      `--listen-peer-urls=${peer}`,
+      `--initial-advertise-peer-urls=${peer}`,
+      `--initial-cluster=${this.#cluster}`,
+      ...args,
+    ]);
     this.#child = child;
-    child.stderr.on('data', (data) => {
+    child.stderr!.on('data', (data) => {
       this.#words = (this.#words + data).slice(-3000);
     });
     let running = true;
@@ -128,6 +137,20 @@ class Member implements Etcd {
         return this.#serves();
       },
       { deadlineMs: 30_000, everyMs: 30 },
+    );
+  }
+
+  restore(snapshot: string): void {
+    const peer = `http://127.0.0.1:${this.#peerPort}`;
+    rmSync(this.#folder, { recursive: true });
+    this.ctl(
+      'snapshot',
+      'restore',
+      snapshot,
+      `--data-dir=${this.#folder}`,
+      `--name=${this.#name}`,
+      `--initial-cluster=${this.#cluster}`,
+      `--initial-advertise-peer-urls=${peer}`,
     );
   }
 

@@ -9,7 +9,8 @@ export class DecodeError extends Error {
 
 export const WireType = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+/** A byte order mark is a character like others: without it, two different ids would read as one. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Walks over the fields of one message. Every read is checked against the end; a DecodeError is all it throws. */
 export class Reader {
@@ -50,6 +51,7 @@ export class Reader {
     for (let i = 0; i < 10; i++) {
       if (this.pos >= this.end) throw new DecodeError('a varint cut short');
       const byte = this.#bytes[this.pos++]!;
+      if (i === 9 && byte > 1) throw new DecodeError('a varint of more than 64 bits');
       value += (byte & 0x7f) * factor;
       if (byte < 0x80) return value;
       factor *= 128;
@@ -57,7 +59,10 @@ export class Reader {
     throw new DecodeError('a varint longer than ten bytes');
   }
 
-  /** Enters a length-delimited field: returns its end and leaves pos at its start. */
+  /**
+   * Enters a length-delimited field: returns its end and leaves pos at its start. To read a message within, set `end` to
+   * it until `done`, then back.
+   */
   enter(): number {
     const length = this.varint();
     const end = this.pos + length;
@@ -81,6 +86,12 @@ export class Reader {
       if (cause instanceof DecodeError) throw cause;
       throw new DecodeError('a string that is no UTF-8', { cause });
     }
+  }
+
+  double(): number {
+    const at = this.pos;
+    this.#advance(8);
+    return new DataView(this.#bytes.buffer, this.#bytes.byteOffset + at, 8).getFloat64(0, true);
   }
 
   /** Passes over a field of which only the tag was read. Groups may nest as deep as they like. */

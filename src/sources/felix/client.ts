@@ -5,7 +5,17 @@ import { decodeAck } from './messages.js';
 
 /** Frames are gathered to writes of about this size. */
 const writeBytes = 64 * 1024;
+/** Of what comes back: acknowledgements only. */
+const frameBytesMax = 1024;
 
+export interface FeedClientEvents {
+  /** Everything up to this sequence number is accepted. */
+  readonly onAck?: (sequenceNumber: number) => void;
+  /** The connection is gone; with an error where it broke, or where what came back was no acknowledgement. */
+  readonly onClose?: (error: Error | null) => void;
+}
+
+/** Does not connect again by itself: what to tell then only its user knows. */
 export class FeedClient {
   readonly #socket: Socket;
   #gathered: Buffer[] = [];
@@ -16,44 +26,63 @@ export class FeedClient {
     this.#socket = socket;
   }
 
-  /** Rejects with the connection's error. `onAck`: everything up to this sequence number is accepted. */
-  static async connect(
-    path: string,
-    events: { onAck?: (sequenceNumber: number) => void; onClose?: () => void } = {},
-  ): Promise<FeedClient> {
-    const socket = createConnection(path);
+  /** Rejects with the connection's error. */
+  static async connect(path: string, { onAck, onClose }: FeedClientEvents = {}): Promise<FeedClient> {
+    // Half open: end() hears the acknowledgements that are still to come.
+    const socket = createConnection({ path, allowHalfOpen: true });
     await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve);
+      socket.once('connect', () => {
+        socket.off('error', reject);
+        resolve();
+      });
       socket.once('error', reject);
     });
-    const splitter = new FrameSplitter(1024, (message) => events.onAck?.(decodeAck(message)));
-    socket.on('data', (chunk) => splitter.push(chunk));
-    socket.on('error', () => socket.destroy()); // 'close' follows
-    socket.on('close', () => events.onClose?.());
+    let broken: Error | null = null;
+    const splitter = new FrameSplitter(frameBytesMax, (message) => {
+      const sequenceNumber = decodeAck(message);
+      if (sequenceNumber > 0) onAck?.(sequenceNumber);
+    });
+    socket.on('data', (chunk) => {
+      try {
+        splitter.push(chunk);
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    });
+    socket.on('end', () => socket.end());
+    socket.on('error', (error) => {
+      broken = error; // 'close' follows
+    });
+    socket.on('close', () => onClose?.(broken));
     return new FeedClient(socket);
   }
 
-  /** False: wait for drained() before the next one. */
+  /** One whole frame (frames.ts). False: wait for drained() before the next one. One that is gone takes it and drops it. */
   send(frame: Buffer): boolean {
+    if (this.#socket.destroyed) return true;
     this.#gathered.push(frame);
     this.#gatheredBytes += frame.length;
     if (this.#gatheredBytes >= writeBytes) {
       this.flush();
     } else if (!this.#scheduled) {
       this.#scheduled = true;
-      setImmediate(() => this.flush());
+      setImmediate(() => {
+        this.#scheduled = false;
+        this.flush();
+      });
     }
     return !this.#socket.writableNeedDrain;
   }
 
   flush(): void {
-    this.#scheduled = false;
-    if (this.#gatheredBytes === 0 || this.#socket.destroyed) return;
-    this.#socket.write(Buffer.concat(this.#gathered, this.#gatheredBytes));
+    if (this.#gatheredBytes === 0) return;
+    const bytes = Buffer.concat(this.#gathered, this.#gatheredBytes);
     this.#gathered = [];
     this.#gatheredBytes = 0;
+    if (this.#socket.writable) this.#socket.write(bytes);
   }
 
+  /** Resolves when send() may be called again, or the connection is gone. */
   drained(): Promise<void> {
     if (!this.#socket.writableNeedDrain || this.#socket.destroyed) return Promise.resolve();
     return new Promise((resolve) => {
@@ -67,7 +96,7 @@ export class FeedClient {
     });
   }
 
-  /** Writes what is left and closes. */
+  /** Writes what is left, hears the acknowledgements of it, and closes. */
   async end(): Promise<void> {
     this.flush();
     if (this.#socket.destroyed) return;

@@ -73,6 +73,51 @@ describe('protobuf wire', () => {
     assert.equal(fields, 5);
   });
 
+  it('reads a string as it is, also one that begins with a byte order mark', () => {
+    const reader = new Reader(bytesField(1, '\ufeffid'));
+    reader.tag();
+    assert.equal(reader.string(), '\ufeffid');
+  });
+
+  it('reads doubles as protobufjs writes them', () => {
+    fc.assert(
+      fc.property(fc.double(), (n) => {
+        const kept = protobuf.Writer.create().uint32(9).double(n).finish();
+        const reader = new Reader(Buffer.concat([Buffer.from([0xff]), kept]), 1); // not at the start of its memory
+        assert.equal(reader.tag(), 9);
+        assert.equal(reader.double(), n);
+        assert.ok(reader.done);
+      }),
+    );
+    assert.throws(() => new Reader(new Uint8Array(7)).double(), DecodeError);
+  });
+
+  const wrong: [string, string, (reader: Reader) => unknown][] = [
+    ['a varint cut short', '8080', (reader) => reader.varint()],
+    ['a varint of eleven bytes', '8080808080808080808001', (reader) => reader.varint()],
+    ['a varint of more than 64 bits', '80808080808080808002', (reader) => reader.varint()],
+    ['field number 0', '00', (reader) => reader.tag()],
+    ['a field number above 2^29 - 1', '808080808001', (reader) => reader.tag()],
+    ['a field longer than the message', '0361', (reader) => reader.bytes()],
+    ['a field of 2^63 bytes', '80808080808080808001', (reader) => reader.bytes()],
+    ['a string that is no UTF-8', '01ff', (reader) => reader.string()],
+    ['a fixed64 cut short', '0900000000', (reader) => reader.skip(reader.tag())],
+    ['a group that does not end', '0b', (reader) => reader.skip(reader.tag())],
+    ['the end of a group that did not begin', '0c', (reader) => reader.skip(reader.tag())],
+    ['wire type 6', '0e', (reader) => reader.skip(reader.tag())],
+  ];
+  for (const [what, hex, read] of wrong) {
+    it(`refuses ${what}`, () => {
+      const bytes = Buffer.from(hex, 'hex');
+      const reader = new Reader(bytes);
+      assert.throws(
+        () => read(reader),
+        (error) => error instanceof DecodeError && error.code === 'PROTOBUF_MALFORMED',
+      );
+      assert.ok(reader.pos <= bytes.length);
+    });
+  }
+
   it('answers garbage with a DecodeError and nothing else', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {

@@ -80,12 +80,21 @@ function toObject(endpoint: EndpointId, value: Status, sequenceNumber: number): 
 
 describe("Felix's messages", () => {
   it('are read as a kept library has written them', () => {
+    const { ids, decoder: one } = decoder();
     fc.assert(
       fc.property(id, status, fc.nat(), (endpoint, value, sequenceNumber) => {
-        const { ids, decoder: one } = decoder();
         const decoded = one.decode(kept(toObject(endpoint, value, sequenceNumber)));
-        assert.deepEqual(ids, [endpoint]);
-        assert.deepEqual({ ...decoded }, { kind: 'status', endpoint: 0, status: value, sequenceNumber });
+        assert.deepEqual(ids[decoded.endpoint], endpoint);
+        assert.deepEqual(
+          { ...decoded },
+          {
+            kind: 'status',
+            endpoint: decoded.endpoint,
+            status: value,
+            processStatus: null,
+            sequenceNumber,
+          },
+        );
       }),
       { numRuns: 1000 },
     );
@@ -125,6 +134,36 @@ describe("Felix's messages", () => {
     assert.equal(one.decode(new Uint8Array()).kind, 'other');
   });
 
+  it('carry the heartbeat of the dataplane', () => {
+    const { decoder: one } = decoder();
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), fc.double({ noNaN: true }), (isoTimestamp, uptime) => {
+        const decoded = one.decode(kept({ processStatusUpdate: { isoTimestamp, uptime } }));
+        assert.equal(decoded.kind, 'processStatus');
+        assert.deepEqual(decoded.processStatus, { isoTimestamp, uptimeSeconds: uptime });
+      }),
+    );
+  });
+
+  it('with several things in one are what the last of them says', () => {
+    const host: EndpointId = { kind: 'host', endpoint: 'h' };
+    const workload: EndpointId = { kind: 'workload', orchestrator: 'o', workload: 'w', endpoint: 'e' };
+    const { ids, decoder: one } = decoder();
+    const both = Buffer.concat([encodeStatus(host, Status.up), encodeStatus(workload, Status.down)]);
+    assert.equal(one.decode(both).status, Status.down);
+    assert.deepEqual(ids, [workload]);
+    assert.equal(one.decode(Buffer.concat([both, encodeInSync()])).kind, 'inSync');
+  });
+
+  it('of endpoints whose numbers were given out anew ask again', () => {
+    const { ids, decoder: one } = decoder();
+    const host: EndpointId = { kind: 'host', endpoint: 'h' };
+    assert.equal(one.decode(encodeStatus(host, Status.up)).endpoint, 0);
+    one.forgetNumbers();
+    assert.equal(one.decode(encodeStatus(host, Status.up)).endpoint, 1);
+    assert.equal(ids.length, 2);
+  });
+
   const wrong: [string, Uint8Array][] = [
     [
       'a status that is none',
@@ -132,6 +171,8 @@ describe("Felix's messages", () => {
     ],
     ['an update without a status', kept({ workloadEndpointStatusUpdate: { id: { workloadId: 'w' } } })],
     ['an update without an id', kept({ hostEndpointStatusUpdate: { status: { status: 'up' } } })],
+    ['a status without a name', kept({ hostEndpointStatusUpdate: { id: { endpointId: 'h' }, status: {} } })],
+    ['a sequence number that no acknowledgement can hold', encodeSequenceNumber(2 ** 53)],
     ['an id that is no UTF-8', Buffer.from('3a060a0422020aff', 'hex').fill(0xff, 7)],
   ];
   for (const [what, bytes] of wrong) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -73,6 +73,19 @@ describe("an etcd of flapd's own", () => {
     process.kill(killed.pid, 'SIGKILL');
     await until('its end to be told', () => told.length > 0);
     assert.deepEqual(told, ['signal SIGKILL']);
+  });
+
+  it("is in a session of its own, where no Ctrl-C at flapd's terminal reaches it", async () => {
+    const etcd = await EmbeddedEtcd.start({
+      binary: etcdBinary(),
+      dataDir: join(folder, 'data'),
+      clientPort: 0,
+    });
+    // proc(5): pid (comm) state ppid pgrp session ...
+    const stat = readFileSync(`/proc/${etcd.pid}/stat`, 'utf8');
+    const [, , pgrp, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    assert.deepEqual([pgrp, session], [String(etcd.pid), String(etcd.pid)]);
+    await etcd.stop();
   });
 
   it('can be stopped while it is frozen', async () => {

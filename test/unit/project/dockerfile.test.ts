@@ -32,6 +32,22 @@ describe('the Dockerfile (no engine builds it in the tests: its promises are rea
     }
   });
 
+  it('takes from the build stage the command and what it needs to run, and nothing else', () => {
+    const taken = last.filter((line) => line.startsWith('COPY --from=')).map((line) => line.split(/\s+/)[2]);
+    assert.deepEqual(taken.sort(), ['/build/dist', '/build/node_modules', '/build/package.json']);
+    const build = lines.slice(stages[0], stages[1]).filter((line) => line.startsWith('RUN '));
+    assert.match(build.at(-1) ?? '', /npm run build && npm prune --omit=dev/);
+  });
+
+  it('starts flapd, and names the port of its metrics', () => {
+    const entry = last.find((line) => line.startsWith('ENTRYPOINT ')) ?? '';
+    const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      bin: { flapd: string };
+    };
+    assert.ok((JSON.parse(entry.slice(11)) as string[]).at(-1)?.endsWith(`/${bin.flapd}`), entry);
+    assert.ok(last.includes('EXPOSE 9889'));
+  });
+
   it('copies only what exists', () => {
     const ignore = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n');
     const copied = lines

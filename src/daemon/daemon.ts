@@ -175,6 +175,12 @@ export class Daemon {
         'this machine has no machine id: another one with the same host name could not be told from it',
       );
     }
+    if (this.#options.settings['endpoints.from'] === 'calico') {
+      log.warn(
+        {},
+        "this version does not read Calico's resources yet: only what a dataplane feeds through the socket is reported, and nothing is removed by itself (endpoints.from: interfaces or feed)",
+      );
+    }
     await this.#http?.start();
     if (this.#http?.listening)
       log.info({ port: this.#http.port }, `metrics and health on http://127.0.0.1:${this.#http.port}/`);

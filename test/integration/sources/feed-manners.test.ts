@@ -31,19 +31,22 @@ describe('the feed socket, to feeders of every kind', () => {
       message: /no group no-such-group/,
     });
     assert.equal(existsSync(on.path), false);
+    // A number that no group can have is found out only when the socket is there already.
+    await assert.rejects(on.open({ group: '99999999999' }), { code: 'FEED_SOCKET' });
+    await until('the socket to be gone', () => !existsSync(on.path));
   });
 
-  it('leaves the socket of a process that is only too busy to accept', async () => {
+  it('leaves the socket of a process that is only too busy to accept', async (test) => {
     await on.open();
     await on.feed.stop();
+    on.feed = on.source();
     const busy = createServer((socket) => on.sockets.push(socket));
+    test.after(() => busy.close());
     await new Promise<void>((resolve) => busy.listen({ path: on.path, backlog: 1 }, resolve));
     // None is accepted before the loop turns: there is no room for the probe that start() sends at once.
     for (let i = 0; i < 8; i++) on.sockets.push(createConnection(on.path).on('error', () => undefined));
-    await assert.rejects(on.source().start(), { code: 'FEED_SOCKET', message: /another process listens/ });
+    await assert.rejects(on.feed.start(), { code: 'FEED_SOCKET', message: /another process listens/ });
     assert.ok(existsSync(on.path));
-    for (const socket of on.sockets.splice(0)) socket.destroy();
-    await new Promise((resolve) => busy.close(resolve));
   });
 
   it('tells a feeder that has closed its writing side what was accepted, then closes', async () => {
@@ -93,6 +96,7 @@ describe('the feed socket, to feeders of every kind', () => {
     await new Promise((resolve) => socket.write(frames, resolve));
     const stopped = on.feed.stop();
     await until('all frames', () => on.observed.length === 3000);
+    for (let i = 0; i < 50; i++) await turn(); // nothing more comes: it waits for the journal alone
     on.feed.durable(3000);
     await stopped;
     await until('the last acknowledgement', () => acks.at(-1) === 3000);

@@ -140,14 +140,15 @@ export class Segments {
   /** False: the disk has no room for it. */
   async makeReserve(): Promise<boolean> {
     if (this.#reserved) return true;
-    const file = await this.#directory.open(reserveName, true);
+    let file: JournalFile | null = null;
     try {
+      file = await this.#directory.open(reserveName, true); // a full disk may have no room for the name either
       await file.write(Buffer.alloc(this.reserveBytes), 0);
       this.#reserved = true;
     } catch (error) {
       if (!isFull(error)) throw error;
     } finally {
-      await file.close();
+      await file?.close();
     }
     if (!this.#reserved) await this.#directory.remove(reserveName);
     return this.#reserved;

@@ -4,85 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Status } from '../../src/endpoints/status.js';
+import { Course } from '../support/course.js';
 import { type Etcd, type EtcdVersion, startCluster, startEtcd } from '../support/etcd.js';
 import { Flapd } from '../support/flapd.js';
-import { Feeder, History, keyOf, vm } from '../support/host.js';
+import { Feeder, keyOf, vm } from '../support/host.js';
 import { startProxy } from '../support/proxy.js';
 import { until } from '../support/waiting.js';
 
 const { up, down } = Status;
-const alternating = (count: number): string[] =>
-  Array.from({ length: count }, (_, i) => (i % 2 === 0 ? 'up' : 'down'));
-
-/** A flapd with a feeder, and how often each endpoint was flapped so far. */
-class Course {
-  readonly #flapd: Flapd;
-  readonly #feeder: Feeder;
-  readonly #history: History;
-  readonly #endpoints: number;
-  #times = 0;
-
-  private constructor(flapd: Flapd, feeder: Feeder, history: History, endpoints: number) {
-    this.#flapd = flapd;
-    this.#feeder = feeder;
-    this.#history = history;
-    this.#endpoints = endpoints;
-  }
-
-  /** `through`: where flapd finds etcd; the history is read from `etcd` itself. */
-  static async start(
-    etcd: string,
-    { through = etcd, endpoints = 10, args = [] as string[] } = {},
-  ): Promise<Course> {
-    const flapd = await Flapd.start({
-      etcd: through,
-      args: [
-        '--endpoints-from=feed',
-        '--journal=memory',
-        '--set=limits.endpointDelay=0',
-        '--set=limits.txnsPerSecond=0',
-        '--set=reader.confirm=false',
-        '--set=txn.watchBytesMax=0',
-        ...args,
-      ],
-    });
-    await flapd.says('the feed socket is open');
-    return new Course(flapd, await Feeder.connect(flapd.feedSocket), new History(etcd), endpoints);
-  }
-
-  get flapd(): Flapd {
-    return this.#flapd;
-  }
-
-  async flap(times: number): Promise<void> {
-    for (let i = 0; i < times; i++, this.#times++) {
-      for (let n = 0; n < this.#endpoints; n++) this.#feeder.send(vm(n), this.#times % 2 === 0 ? up : down);
-    }
-    await this.#feeder.acknowledged();
-  }
-
-  /** Each transition is there once, in order. */
-  async verify(deadlineMs = 60_000): Promise<void> {
-    for (let n = 0; n < this.#endpoints; n++) {
-      assert.deepEqual(
-        await this.#history.reaches(keyOf(n), this.#times, deadlineMs),
-        alternating(this.#times),
-        `endpoint ${n}`,
-      );
-    }
-  }
-
-  /** ... and a fresh one gets there within five seconds. */
-  async end(): Promise<void> {
-    await this.verify();
-    await this.flap(1);
-    await this.verify(5000);
-    assert.equal(await this.#flapd.stop(), 0, this.#flapd.words);
-    await this.verify();
-    await this.#history.close();
-  }
-}
-
 for (const version of ['3.4', '3.5'] as const satisfies readonly EtcdVersion[]) {
   describe(`faults of etcd ${version}`, () => {
     const withEtcd = async (args: string[], test: (etcd: Etcd) => Promise<void>): Promise<void> => {

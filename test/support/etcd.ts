@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePort, spawnEtcd } from '../../src/etcd/embedded.js';
+import type { NetNamespace } from './netns.js';
 import { until } from './waiting.js';
 
 export type EtcdVersion = '3.4' | '3.5';
@@ -18,6 +19,17 @@ export interface EtcdOptions {
   readonly args?: readonly string[];
   /** A file of `etcdctl snapshot save` to begin with. */
   readonly snapshot?: string;
+}
+
+/** Where a member is, if not on the loopback: in a namespace, under its address there. */
+export interface MemberHost {
+  readonly namespace: NetNamespace;
+  readonly address: string;
+}
+
+export interface ClusterOptions extends Pick<EtcdOptions, 'version' | 'args'> {
+  /** One for each member. */
+  readonly hosts?: readonly MemberHost[];
 }
 
 export interface Etcd {
@@ -34,6 +46,7 @@ export interface Etcd {
   close(): Promise<void>;
 }
 
+const loopback = '127.0.0.1';
 const scripts = fileURLToPath(new URL('../../../scripts/', import.meta.url));
 const binaries = new Map<string, string>();
 
@@ -55,15 +68,19 @@ export async function startEtcd({ version = '3.5', args = [], ...options }: Etcd
   return member;
 }
 
-/** A cluster of so many members on the loopback. */
+/** A cluster of so many members, on the loopback unless told otherwise. */
 export async function startCluster(
   size: number,
-  { version = '3.5', args = [] }: EtcdOptions = {},
+  { version = '3.5', args = [], hosts = [] }: ClusterOptions = {},
 ): Promise<Etcd[]> {
   const ports: [number, number][] = [];
   for (let i = 0; i < size; i++) ports.push([await freePort(), await freePort()]);
-  const cluster = ports.map(([, peer], i) => `m${i}=http://127.0.0.1:${peer}`).join(',');
-  const members = ports.map(([port, peer], i) => new Member(`m${i}`, version, port, peer, cluster));
+  const cluster = ports
+    .map(([, peer], i) => `m${i}=http://${hosts[i]?.address ?? loopback}:${peer}`)
+    .join(',');
+  const members = ports.map(
+    ([port, peer], i) => new Member(`m${i}`, version, port, peer, cluster, hosts[i] ?? null),
+  );
   await startAll(members, args);
   return members;
 }
@@ -84,22 +101,31 @@ class Member implements Etcd {
   readonly #version: EtcdVersion;
   readonly #peerPort: number;
   readonly #cluster: string;
+  readonly #host: MemberHost | null;
   readonly #folder = mkdtempSync(join(tmpdir(), 'flapd-etcd-'));
   #args: readonly string[] = [];
   #child: ChildProcess | null = null;
   #exited: Promise<void> = Promise.resolve();
   #words = '';
 
-  constructor(name: string, version: EtcdVersion, port: number, peerPort: number, cluster: string) {
+  constructor(
+    name: string,
+    version: EtcdVersion,
+    port: number,
+    peerPort: number,
+    cluster: string,
+    host: MemberHost | null = null,
+  ) {
     this.#name = name;
     this.#version = version;
     this.port = port;
     this.#peerPort = peerPort;
     this.#cluster = cluster;
+    this.#host = host;
   }
 
   get endpoint(): string {
-    return `${this.#scheme}://127.0.0.1:${this.port}`;
+    return `${this.#scheme}://${this.#address}:${this.port}`;
   }
 
   get pid(): number {
@@ -108,8 +134,10 @@ class Member implements Etcd {
 
   async start(args: readonly string[]): Promise<void> {
     this.#args = args;
-    const peer = `http://127.0.0.1:${this.#peerPort}`;
-    const child = spawnEtcd(etcdBinary(this.#version), [
+    const peer = `http://${this.#address}:${this.#peerPort}`;
+    const [command, ...rest] = this.#inside(etcdBinary(this.#version));
+    const child = spawnEtcd(command!, [
+      ...rest,
       `--name=${this.#name}`,
       `--data-dir=${this.#folder}`,
       `--listen-client-urls=${this.endpoint}`,
@@ -141,7 +169,7 @@ class Member implements Etcd {
   }
 
   restore(snapshot: string): void {
-    const peer = `http://127.0.0.1:${this.#peerPort}`;
+    const peer = `http://${this.#address}:${this.#peerPort}`;
     rmSync(this.#folder, { recursive: true });
     this.ctl(
       'snapshot',
@@ -164,20 +192,26 @@ class Member implements Etcd {
   }
 
   ctl(...args: string[]): string {
-    return execFileSync(
-      join(dirname(etcdBinary(this.#version)), 'etcdctl'),
-      [`--endpoints=${this.endpoint}`, ...args],
-      {
-        encoding: 'utf8',
-        env: { ...process.env, ETCDCTL_API: '3' },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    );
+    const [command, ...rest] = this.#inside(join(dirname(etcdBinary(this.#version)), 'etcdctl'));
+    return execFileSync(command!, [...rest, `--endpoints=${this.endpoint}`, ...args], {
+      encoding: 'utf8',
+      env: { ...process.env, ETCDCTL_API: '3' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
   }
 
   async close(): Promise<void> {
     await this.#end('SIGTERM');
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  get #address(): string {
+    return this.#host?.address ?? loopback;
+  }
+
+  /** The words that run a command where this member is. */
+  #inside(command: string): string[] {
+    return this.#host === null ? [command] : [...this.#host.namespace.enter, command];
   }
 
   get #scheme(): string {
@@ -192,7 +226,18 @@ class Member implements Etcd {
     clearTimeout(timer);
   }
 
+  /** By etcdctl, which is where the member is. */
+  #healthy(): boolean {
+    try {
+      this.ctl('endpoint', 'health', '--command-timeout=1s');
+      return true;
+    } catch {
+      return false; // not yet
+    }
+  }
+
   async #serves(): Promise<boolean> {
+    if (this.#host !== null) return this.#healthy();
     if (this.#scheme === 'https') return canConnect(this.port);
     try {
       const response = await fetch(`${this.endpoint}/health`, { signal: AbortSignal.timeout(1000) });

@@ -2,6 +2,7 @@
 import type { EndpointId } from '../../src/endpoints/id.js';
 import { parseStatusValue, statusKey, type Where } from '../../src/endpoints/key.js';
 import { Status, type StatusName, statusName } from '../../src/endpoints/status.js';
+import type { EtcdConnection } from '../../src/etcd/connection.js';
 import { watchPrefix } from '../../src/etcd/watch.js';
 import { FeedClient } from '../../src/sources/felix/client.js';
 import { frame } from '../../src/sources/felix/frames.js';
@@ -28,9 +29,10 @@ export class History {
   readonly #stop = new AbortController();
   readonly #watching: Promise<void>;
 
-  constructor(endpoint: string) {
-    this.#watching = watchPrefix({ endpoints: [endpoint] }, '/calico/felix/', {
-      fromRevision: 1,
+  constructor(etcd: string | EtcdConnection, fromRevision = 1) {
+    const connection = typeof etcd === 'string' ? { endpoints: [etcd] } : etcd;
+    this.#watching = watchPrefix(connection, '/calico/felix/', {
+      fromRevision,
       onEvents: (events) => {
         for (const { key, value, revision } of events) {
           const status = value === null ? Status.removed : parseStatusValue(value);

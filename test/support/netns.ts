@@ -60,9 +60,15 @@ export class NetNamespace {
     return this.#holder.pid!;
   }
 
+  /** The words to put before a command that is to run inside. The process stays the one that was started. */
+  get enter(): string[] {
+    return ['nsenter', '-t', String(this.#holder.pid), '-n'];
+  }
+
   /** Runs a command inside; returns what it prints, throws where it fails. */
   exec(command: string, ...args: string[]): string {
-    return execFileSync('nsenter', [...this.#enter, command, ...args], {
+    const [enter, ...rest] = [...this.enter, command, ...args];
+    return execFileSync(enter!, rest, {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -74,7 +80,8 @@ export class NetNamespace {
   }
 
   spawn(command: string, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
-    const child = spawn('nsenter', [...this.#enter, command, ...args], options);
+    const [enter, ...rest] = [...this.enter, command, ...args];
+    const child = spawn(enter!, rest, options);
     this.#children.add(child);
     child.once('exit', () => this.#children.delete(child));
     return child;
@@ -113,9 +120,5 @@ export class NetNamespace {
     for (const child of this.#children) child.kill('SIGKILL');
     this.#holder.kill('SIGKILL');
     await Promise.all(ended);
-  }
-
-  get #enter(): string[] {
-    return ['-t', String(this.#holder.pid), '-n'];
   }
 }

@@ -24,10 +24,10 @@ module.exports = {
     },
     {
       name: 'edges-do-not-know-each-other',
-      comment: 'sources, etcd, journal and telemetry meet in daemon/ and cli/ only',
+      comment: 'sources, etcd, journal and telemetry meet in daemon/, check/ and cli/ only',
       severity: 'error',
       from: { path: '^src/(sources|etcd|journal|telemetry|config)/' },
-      to: { path: '^src/(sources|etcd|journal|telemetry|daemon|cli|storm)/', pathNot: '^src/$1/' },
+      to: { path: '^src/(sources|etcd|journal|telemetry|daemon|check|cli|storm)/', pathNot: '^src/$1/' },
     },
     {
       name: 'nothing-imports-the-cli',

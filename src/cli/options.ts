@@ -1,6 +1,6 @@
 /** Options that commands share, each of them a setting with another spelling. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { ConfigError, loadSettings } from '../config/load.js';
+import { ConfigError, loadSettings, standardFelixFile } from '../config/load.js';
 import { isSettingName, type SettingName, type Settings, settingNames } from '../config/settings.js';
 import { didYouMean } from '../config/suggest.js';
 import { CommandError, ExitCode } from '../daemon/exit.js';
@@ -47,7 +47,9 @@ const logOptions: readonly Shared[] = [
 
 /** Adds the options; settingsFrom() reads them. */
 export function addSettingOptions(command: Command, group: 'etcd' | 'run'): Command {
-  command.option('--config <file>', 'settings, instead of /etc/flapd/flapd.yaml');
+  command
+    .option('--config <file>', 'settings, instead of /etc/flapd/flapd.yaml')
+    .option('--felix-config <file>', `Felix's settings, instead of ${standardFelixFile}`);
   for (const { flags, about } of sharedOptions(group)) command.option(flags, about);
   return command.addOption(
     new Option('--set <name=value>', 'any other setting, as often as needed')
@@ -69,6 +71,7 @@ export function settingsFrom(options: Record<string, unknown>, group: 'etcd' | '
     return loadSettings({
       overrides,
       configFile: typeof options.config === 'string' ? options.config : null,
+      felixFile: felixFileFrom(options),
       env: process.env,
     });
   } catch (error) {
@@ -76,6 +79,11 @@ export function settingsFrom(options: Record<string, unknown>, group: 'etcd' | '
       throw new CommandError(ExitCode.config, error.message, { cause: error });
     throw error;
   }
+}
+
+/** Where Felix's settings are looked for. */
+export function felixFileFrom(options: Record<string, unknown>): string {
+  return typeof options.felixConfig === 'string' ? options.felixConfig : standardFelixFile;
 }
 
 function sharedOptions(group: 'etcd' | 'run'): readonly Shared[] {

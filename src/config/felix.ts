@@ -76,6 +76,22 @@ export function fromFelix(
   return layer;
 }
 
+/**
+ * Any one of Felix's settings by its name, as Felix would take it from its environment or its file; null: it is set in
+ * neither. What is wrong with the file is fromFelix()'s to tell.
+ */
+export function felixSetting(
+  env: NodeJS.ProcessEnv,
+  path: string,
+  name: string,
+): { readonly value: string; readonly source: string } | null {
+  const entries = [...felixFile(path, []), ...felixVariables(env)];
+  const last = entries.findLast(
+    ([other, value]) => other.toLowerCase() === name.toLowerCase() && value !== '',
+  );
+  return last === undefined ? null : { value: last[1], source: last[2] };
+}
+
 type FoundTexts = ReadonlyMap<string, { readonly value: string; readonly source: string }>;
 
 /** EtcdAddr and EtcdScheme say together what EtcdEndpoints says, which wins. */

@@ -23,7 +23,7 @@ export interface LoadOptions {
 }
 
 const standardFile = '/etc/flapd/flapd.yaml';
-const felixFile = '/etc/calico/felix.cfg';
+export const standardFelixFile = '/etc/calico/felix.cfg';
 
 /** Everything that is wrong, in one go. */
 export class ConfigError extends Error {
@@ -48,7 +48,7 @@ export function loadSettings(options: LoadOptions): Settings {
     new Map([...overrides].map(([name, value]) => [name, { value, source: 'the command line' }])),
     fromEnvironment(env, problems),
     fromYaml(named ?? options.standardFile ?? standardFile, named === null, problems),
-    fromFelix(env, options.felixFile ?? felixFile, problems, (source) => ignored.push(source)),
+    fromFelix(env, options.felixFile ?? standardFelixFile, problems, (source) => ignored.push(source)),
   ];
   const values: Partial<Record<SettingName, unknown>> = {};
   const sources = new Map<SettingName, string>();

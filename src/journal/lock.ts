@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { JournalIoError, JournalLockedError } from './errors.js';
+import { ioError, JournalIoError, JournalLockedError } from './errors.js';
 
 /** What flock(1) is told to exit with where another has the lock; its own errors are others. */
 const takenStatus = 99;
@@ -27,8 +27,32 @@ export function lockJournal(directory: string): () => void {
   return () => closeSync(fd);
 }
 
-function takeLock(fd: number, path: string): void {
-  const { status, error, stderr } = spawnSync('flock', ['-n', '-E', String(takenStatus), '3'], {
+/**
+ * Who has the lock, for those who only want to know; null: nobody. It is asked for shared and given back within
+ * milliseconds. Throws a JournalIoError where that cannot be told.
+ */
+export function journalHolder(directory: string): string | null {
+  const path = join(directory, 'lock');
+  let fd: number;
+  try {
+    fd = openSync(path, 'r');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw ioError(error, directory);
+  }
+  try {
+    takeLock(fd, path, '-s');
+    return null;
+  } catch (error) {
+    if (!(error instanceof JournalLockedError)) throw error;
+    return readFileSync(path, 'utf8').trim();
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function takeLock(fd: number, path: string, kind: '-x' | '-s' = '-x'): void {
+  const { status, error, stderr } = spawnSync('flock', ['-n', kind, '-E', String(takenStatus), '3'], {
     stdio: ['ignore', 'ignore', 'pipe', fd],
   });
   if (status === 0) return;

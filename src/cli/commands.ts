@@ -16,6 +16,35 @@ const commands: ReadonlyMap<string, Listed> = new Map([
     },
   ],
   [
+    'status',
+    {
+      about: 'how the running daemon does: sources, lanes, pending, etcd',
+      load: async () => (await import('./status.js')).statusCommand(),
+    },
+  ],
+  [
+    'endpoints',
+    {
+      about: "the running daemon's endpoints, with their status as known and as in etcd",
+      load: async () => (await import('./endpoints.js')).endpointsCommand(),
+    },
+  ],
+  [
+    'loglevel',
+    {
+      about: 'shows or changes what the running daemon logs',
+      load: async () => (await import('./loglevel.js')).loglevelCommand(),
+    },
+  ],
+  [
+    'check',
+    {
+      about:
+        'checks configuration, etcd, permissions, TLS, netlink, journal: says what is wrong, and the way out',
+      load: async () => (await import('./check.js')).checkCommand(),
+    },
+  ],
+  [
     'watch',
     {
       about: 'follows the status keys in etcd, as Neutron would see them',

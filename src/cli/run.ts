@@ -21,6 +21,7 @@ writes for this host, 78 configuration.`,
       process.exitCode = await runDaemon(settings, {
         forMs: options.for ?? null,
         version: version(),
+        reload: () => settingsFrom(options, 'run'),
       });
     });
   return command;

@@ -63,21 +63,31 @@ export const definitions = {
     null as string | null,
     'The OpenStack region; none where there is none.',
   ),
-  'etcd.endpoints': define(urls, ['http://127.0.0.1:2379'] as readonly string[], 'Where etcd is.'),
+  'etcd.endpoints': define(urls, ['http://127.0.0.1:2379'] as readonly string[], 'Where etcd is.', {
+    reload: true,
+  }),
   'etcd.caFile': define(
     path('a file'),
     null as string | null,
     'PEM file of the certificate authorities that vouch for etcd.',
+    { reload: true },
   ),
-  'etcd.certFile': define(path('a file'), null as string | null, "PEM file of flapd's own certificate."),
-  'etcd.keyFile': define(path('a file'), null as string | null, 'PEM file of its key.'),
+  'etcd.certFile': define(path('a file'), null as string | null, "PEM file of flapd's own certificate.", {
+    reload: true,
+  }),
+  'etcd.keyFile': define(path('a file'), null as string | null, 'PEM file of its key.', { reload: true }),
   'etcd.user': define(
     optional('the name of a user'),
     null as string | null,
     'User for etcd, where it wants a password rather than a certificate.',
+    { reload: true },
   ),
-  'etcd.passwordFile': define(path('a file'), null as string | null, 'File with the password of that user.'),
-  'etcd.deadline': define(duration(50, minute), 2000, 'The longest that one call to etcd may take.'),
+  'etcd.passwordFile': define(path('a file'), null as string | null, 'File with the password of that user.', {
+    reload: true,
+  }),
+  'etcd.deadline': define(duration(50, minute), 2000, 'The longest that one call to etcd may take.', {
+    reload: true,
+  }),
   'etcd.embeddedDir': define(
     path('a directory'),
     null as string | null,
@@ -89,9 +99,9 @@ export const definitions = {
     'Port of that etcd on the loopback; 0 takes any free one.',
   ),
   'endpoints.from': define(
-    oneOf('calico', 'interfaces', 'feed'),
-    'calico' as 'calico' | 'interfaces' | 'feed',
-    "Where endpoints are known from: Calico's resources in etcd, the interfaces alone, or only what is fed through the socket.",
+    oneOf('calico', 'felix', 'interfaces', 'feed'),
+    'calico' as 'calico' | 'felix' | 'interfaces' | 'feed',
+    "Where endpoints are known from: Calico's resources in etcd, what Felix tells its dataplane (flapd felix-driver), the interfaces alone, or only what is fed through the socket.",
   ),
   'endpoints.interfaces': define(
     regex,
@@ -127,37 +137,65 @@ export const definitions = {
     10_000,
     'A frame that has begun must have ended after this.',
   ),
+  'driver.socket': define(
+    path('a socket'),
+    '/run/flapd/driver.sock' as string | null,
+    'Unix socket for flapd felix-driver to report to, with endpoints.from=calico or felix; off for none.',
+  ),
+  'admin.socket': define(
+    path('a socket'),
+    '/run/flapd/admin.sock' as string | null,
+    'Unix socket for flapd status, endpoints and loglevel; off for none.',
+  ),
   lanes: define(whole(1, 64), 4, 'Transactions under way at a time: each lane has one.'),
   workers: define(whole(0, 16), 0, 'Worker threads; 0: one for each core but one, four at most.'),
-  'txn.maxOps': define(whole(2, 10_000), 128, "Operations of a transaction: not above etcd's --max-txn-ops."),
+  'txn.maxOps': define(
+    whole(2, 10_000),
+    128,
+    "Operations of a transaction: not above etcd's --max-txn-ops.",
+    { reload: true },
+  ),
   'txn.bytesMax': define(
     size(1024, 16 * mebi),
     mebi,
     "Bytes of a transaction: below etcd's --max-request-bytes.",
+    { reload: true },
   ),
   'txn.watchBytesMax': define(
     whole(0, 16 * mebi),
     2000,
     "Bytes of the answer by which etcd's gateway tells a watcher of one transaction: Neutron's client etcd3gw up to 2.4.0 is blind for 13 s after one above 2,048. 0: no limit.",
+    { reload: true },
   ),
-  'limits.txnsPerSecond': define(whole(0, 100_000), 50, 'Transactions a second of this host; 0: no limit.'),
-  'limits.burst': define(whole(1, 1_000_000), 100, 'Transactions that may go at once after a quiet time.'),
+  'limits.txnsPerSecond': define(whole(0, 100_000), 50, 'Transactions a second of this host; 0: no limit.', {
+    reload: true,
+  }),
+  'limits.burst': define(whole(1, 1_000_000), 100, 'Transactions that may go at once after a quiet time.', {
+    reload: true,
+  }),
   'limits.endpointDelay': define(
     duration(0, minute),
     1000,
     'Two transitions of one endpoint are this far apart, for readers that keep only the latest; 0: no spacing.',
+    { reload: true },
   ),
   'limits.endpointCatchUp': define(
     duration(0, 10 * minute),
     10_000,
     "... but an endpoint's backlog is written within about this.",
+    { reload: true },
   ),
-  'reader.confirm': define(flag, true, 'Put a final value once more where its reader may have missed it.'),
-  'reader.confirmAfter': define(duration(0, 10 * minute), 2000, 'So long after the last transition.'),
+  'reader.confirm': define(flag, true, 'Put a final value once more where its reader may have missed it.', {
+    reload: true,
+  }),
+  'reader.confirmAfter': define(duration(0, 10 * minute), 2000, 'So long after the last transition.', {
+    reload: true,
+  }),
   'reader.confirmAfterOutage': define(
     duration(0, 10 * minute),
     15_000,
     'So long after the last transition, where etcd was away.',
+    { reload: true },
   ),
   'queue.maxPending': define(
     whole(1, 50_000_000),
@@ -189,15 +227,23 @@ export const definitions = {
     duration(1000, day),
     90_000,
     "How often etcd's keys are compared with the known states, give or take a tenth.",
+    { reload: true },
   ),
   'reporting.processStatus': define(
     flag,
     true,
     'Write the keys by which Neutron sees that the agent lives; off where Felix still does.',
+    { reload: true },
   ),
-  'reporting.interval': define(duration(0, day), 30_000, 'How often they are written; 0: never.'),
-  'reporting.ttl': define(duration(1000, day), 90_000, 'They are gone this long after the last time.'),
-  'shutdown.drain': define(duration(0, 10 * minute), 10_000, 'How long SIGTERM waits for what is pending.'),
+  'reporting.interval': define(duration(0, day), 30_000, 'How often they are written; 0: never.', {
+    reload: true,
+  }),
+  'reporting.ttl': define(duration(1000, day), 90_000, 'They are gone this long after the last time.', {
+    reload: true,
+  }),
+  'shutdown.drain': define(duration(0, 10 * minute), 10_000, 'How long SIGTERM waits for what is pending.', {
+    reload: true,
+  }),
   http: define(
     httpAddress,
     { host: '127.0.0.1', port: 9889 } as { readonly host: string; readonly port: number } | null,

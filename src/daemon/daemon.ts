@@ -1,37 +1,42 @@
 /**
- * flapd, assembled: sources, derivation, journal, core, workers, telemetry, in the way of the data (docs/design.md,
- * section 3). It knows how they are wired and in which order they start and stop; what they do is theirs.
+ * flapd, assembled: sources, journal, core, workers, telemetry, in the way of the data (docs/design.md, section 3). It
+ * knows how they are wired and in which order they start and stop; what they do is theirs.
  */
 import { randomUUID } from 'node:crypto';
-import type { Etcd3 } from 'etcd3';
 import type { SettingValues } from '../config/settings.js';
-import { Deriver } from '../endpoints/derive.js';
-import type { EndpointId, EndpointIndex } from '../endpoints/id.js';
-import { claimKey, cursorKey, InvalidIdError } from '../endpoints/key.js';
+import { claimKey, cursorKey } from '../endpoints/key.js';
 import { EndpointRegistry } from '../endpoints/registry.js';
-import { Source, Status, sourceName, statusName } from '../endpoints/status.js';
-import { watchClaim } from '../etcd/claim.js';
-import { openEtcd } from '../etcd/client.js';
-import type { EtcdConnection } from '../etcd/connection.js';
 import { TxnEncoder } from '../etcd/encoding.js';
 import { thisMachine } from '../etcd/machine.js';
 import { WorkerPool } from '../etcd/pool.js';
 import type { Journal, JournalListener } from '../journal/journal.js';
 import { sackMax } from '../reporter/cursor.js';
-import { FeedSource, type FrameResult } from '../sources/felix/feed.js';
-import { NetlinkSource } from '../sources/netlink/netlink.js';
-import { Episodes } from '../telemetry/episode.js';
-import { type Health, judge } from '../telemetry/health.js';
+import type { ReporterLimits } from '../reporter/reporter.js';
+import type { Health } from '../telemetry/health.js';
 import { HttpServer } from '../telemetry/http.js';
 import type { Log } from '../telemetry/log.js';
-import { Metrics, type Readings } from '../telemetry/metrics.js';
-import { BootMark } from './boot.js';
+import { Metrics } from '../telemetry/metrics.js';
+import { connectionOf } from './connection.js';
 import { Driver } from './driver.js';
-import { listStatuses, Resync } from './resync.js';
+import { EtcdAccess } from './etcd/access.js';
+import { OwnKeys } from './etcd/own-keys.js';
+import { ProcessStatus } from './etcd/process-status.js';
+import { Resync } from './etcd/resync.js';
+import { Tenure } from './etcd/tenure.js';
+import { BootMark } from './intake/boot.js';
+import { Intake } from './intake/intake.js';
+import { Sources } from './intake/sources.js';
+import { Throttle } from './intake/throttle.js';
+import { AdminSocket } from './operate/admin.js';
+import { tellOf } from './operate/driver-events.js';
+import { Figures } from './operate/figures.js';
+import { reload } from './operate/reload.js';
+import { Saying } from './operate/saying.js';
 
 export interface DaemonOptions {
   readonly settings: SettingValues;
-  readonly connection: EtcdConnection;
+  /** Of an etcd of its own, instead of those of the settings. */
+  readonly etcdEndpoints?: readonly string[];
   readonly openJournal: (listener: JournalListener) => Promise<Journal>;
   readonly version: string;
   readonly log: Log;
@@ -41,122 +46,97 @@ export interface DaemonOptions {
 
 /** How long the sources wait for the claim, so that what etcd has is known before the first observation. */
 const claimGraceMs = 2000;
-/** Feeders wait while more than this is not yet durable ... */
-const unsyncedHigh = 65_536;
-/** ... until no more than this is. */
-const unsyncedLow = 16_384;
 
 export class Daemon {
   readonly #options: DaemonOptions;
   readonly #log: Log;
-  readonly #episodes = new Episodes();
+  readonly #saying: Saying;
   readonly #registry: EndpointRegistry;
-  readonly #deriver: Deriver;
-  readonly #pool: WorkerPool;
+  readonly #etcd: EtcdAccess;
   readonly #encoder: TxnEncoder;
   readonly #driver: Driver;
+  readonly #tenure: Tenure;
   readonly #resync: Resync;
+  readonly #ownKeys: OwnKeys;
+  readonly #intake: Intake;
+  readonly #sources: Sources;
+  readonly #throttle = new Throttle();
   readonly #metrics: Metrics;
+  readonly #figures: Figures;
   readonly #http: HttpServer | null;
-  readonly #feed: FeedSource | null;
-  readonly #netlink: NetlinkSource | null;
+  readonly #admin: AdminSocket | null;
   readonly #boot: BootMark | null;
-  #client: Etcd3;
+  #settings: SettingValues;
+  #processStatus: ProcessStatus;
   #journal: Journal | null = null;
-  readonly #watching = new AbortController();
-  #watched = false;
   #claims = 0;
   #claimed: (() => void) | null = null;
-  #seeding = false;
-  #feedPaused = false;
   #durableSeq = 0;
   #stopping = false;
-  readonly #accepted = new Float64Array(4 * 4);
-  readonly #ignored = { unchanged: 0, queue_full: 0, too_many_endpoints: 0 };
-  readonly #frames: Record<FrameResult, number> = {
-    ok: 0,
-    ignored: 0,
-    invalid: 0,
-    tooLong: 0,
-    cutShort: 0,
-    timeout: 0,
-  };
 
   constructor(options: DaemonOptions) {
-    const { settings, connection, log } = options;
-    this.#options = options;
-    this.#log = log;
-    this.#client = openEtcd(connection);
-    const journal = settings['journal.dir'];
-    this.#boot = journal === null ? null : new BootMark(journal);
+    const { settings, log } = options;
     const where = { host: settings.host, region: settings.region };
+    this.#options = options;
+    this.#settings = settings;
+    this.#log = log;
+    this.#saying = new Saying(log);
+    this.#boot = settings['journal.dir'] === null ? null : new BootMark(settings['journal.dir']);
     this.#registry = new EndpointRegistry(where, (endpoint, key) => {
       this.#driver.introduce(endpoint);
       this.#journal?.nameEndpoint(endpoint, key);
     });
-    this.#pool = new WorkerPool({
-      connection,
-      lanes: settings.lanes,
-      ...(settings.workers > 0 ? { workers: settings.workers } : {}),
-      rate: { txnsPerSecond: settings['limits.txnsPerSecond'], burst: settings['limits.burst'] },
-      onFatal: (error) => options.onFatal('bug', error.message),
-      onReplaced: (why) =>
-        log.warn({ why }, 'a worker thread was replaced; what it had in hand is sent again'),
-    });
+    this.#etcd = new EtcdAccess(this.#connection(settings), this.#newPool(), log, this.#saying);
     this.#encoder = new TxnEncoder({
       claimKey: claimKey(where),
       cursorKey: (lane) => cursorKey(where, lane),
       statusKeyOf: (endpoint) => this.#registry.key(endpoint),
     });
-    this.#driver = this.#newDriver(where);
-    this.#resync = new Resync({
-      driver: this.#driver,
-      registry: this.#registry,
-      client: () => this.#client,
-      intervalMs: settings['resync.interval'],
-      inSync: () => this.#inSync(),
-      onResult: (result, corrections) => {
-        this.#metrics.resyncRuns.inc({ result });
-        for (const [action, count] of Object.entries(corrections))
-          if (count > 0) this.#metrics.resyncCorrections.inc({ action }, count);
-        if (result === 'corrected')
-          log.info(corrections, 'resync: etcd differed from what is known and is put right');
-        if (result !== 'failed') this.#over('resync');
-        this.#forgetGone();
-      },
-      onError: (error) =>
-        this.#episode(
-          'resync',
-          { error: String(error) },
-          "resync: etcd's keys could not be listed; trying again",
-        ),
+    this.#driver = this.#newDriver();
+    const driver = this.#driver;
+    const registry = this.#registry;
+    this.#tenure = new Tenure({ driver, registry, etcd: this.#etcd, log, saying: this.#saying });
+    this.#resync = this.#newResync();
+    this.#ownKeys = new OwnKeys({
+      where,
+      reachable: () => this.#etcd.connection,
+      probe: () => this.#driver.probe(),
+      onForeign: () => this.#resync.now(),
+      saying: this.#saying,
     });
-    this.#deriver = new Deriver({
-      interfaces: settings['endpoints.from'] === 'interfaces' ? settings['endpoints.interfaces'] : null,
-      interfaceExclude: settings['endpoints.interfaceExclude'],
-      emit: (id, status, source, atUs) => {
-        try {
-          this.#observe(this.#intern(id), status, source, atUs);
-        } catch (error) {
-          if (!(error instanceof InvalidIdError)) throw error;
-          this.#log.warn({ id, why: error.message }, 'an endpoint that no key can hold is left out');
-        }
-      },
+    this.#processStatus = this.#newProcessStatus();
+    this.#intake = new Intake({
+      driver,
+      registry,
+      endpointsMax: settings['endpoints.max'],
+      log,
+      saying: this.#saying,
     });
-    this.#feed = settings['feed.socket'] === null ? null : this.#newFeed(settings['feed.socket']);
-    this.#netlink = settings['endpoints.from'] === 'feed' ? null : this.#newNetlink();
-    this.#metrics = new Metrics(() => this.#readings(), options.version);
-    this.#http =
-      settings.http === null
-        ? null
-        : new HttpServer({
-            ...settings.http,
-            required: settings.httpRequired,
-            registry: this.#metrics.registry,
-            health: () => this.health(),
-            about: () => this.#about(),
-            log,
-          });
+    this.#sources = new Sources({
+      settings,
+      registry,
+      intake: this.#intake,
+      log,
+      onInSync: () => this.#resync.now(),
+      onInterfacesRead: () => void this.#leaveBootMark(),
+      onCounters: (counters) => this.#journal?.counters(counters),
+    });
+    this.#metrics = new Metrics(() => this.#figures.readings(), options.version);
+    this.#figures = new Figures({
+      version: options.version,
+      settings: () => this.#settings,
+      etcd: this.#etcd,
+      driver,
+      registry,
+      intake: this.#intake,
+      sources: this.#sources,
+      ownKeys: this.#ownKeys,
+      metrics: this.#metrics,
+      journal: () => this.#journal,
+      stopping: () => this.#stopping,
+    });
+    this.#http = this.#newHttp();
+    this.#admin = this.#newAdmin();
   }
 
   get pending(): number {
@@ -167,6 +147,11 @@ export class Daemon {
     return this.#http?.port ?? null;
   }
 
+  /** As they are now. */
+  get settings(): SettingValues {
+    return this.#settings;
+  }
+
   async start(): Promise<void> {
     const { log } = this.#options;
     if (thisMachine().from === 'hostname') {
@@ -175,20 +160,15 @@ export class Daemon {
         'this machine has no machine id: another one with the same host name could not be told from it',
       );
     }
-    if (this.#options.settings['endpoints.from'] === 'calico') {
-      log.warn(
-        {},
-        "this version does not read Calico's resources yet: only what a dataplane feeds through the socket is reported, and nothing is removed by itself (endpoints.from: interfaces or feed)",
-      );
-    }
     await this.#http?.start();
     if (this.#http?.listening)
       log.info({ port: this.#http.port }, `metrics and health on http://127.0.0.1:${this.#http.port}/`);
+    await this.#admin?.start();
     this.#journal = await this.#options.openJournal(this.#journalListener());
     this.#driver.recover(this.#journal);
     if (this.pending > 0)
       log.info({ pending: this.pending }, 'transitions left in the journal are pending again');
-    await this.#pool.start();
+    await this.#etcd.start();
     const claimed = new Promise<void>((resolve) => {
       this.#claimed = resolve;
     });
@@ -197,20 +177,52 @@ export class Daemon {
     await Promise.race([claimed, new Promise((resolve) => setTimeout(resolve, claimGraceMs).unref())]);
     if (this.#stopping) return;
     if (this.#boot?.same) {
-      for (const counters of this.#journal.recovered.counters) this.#netlink?.remember(counters);
+      for (const counters of this.#journal.recovered.counters) this.#sources.remember(counters);
     }
-    await this.#netlink?.start();
-    await this.#feed?.start();
-    if (this.#feed !== null)
-      log.info({ socket: this.#options.settings['feed.socket'] }, 'the feed socket is open');
+    await this.#sources.start();
+  }
+
+  /** Takes over what may change of these settings. */
+  async reconfigure(settings: SettingValues): Promise<void> {
+    const { values, changed, needRestart } = reload(this.#settings, settings);
+    const before = this.#settings;
+    this.#settings = values;
+    this.#log.level = values['log.level'];
+    this.#driver.reconfigure(limitsOf(values));
+    if (changed.some((name) => name.startsWith('reporting.'))) {
+      this.#processStatus.stop();
+      this.#processStatus = this.#newProcessStatus(this.#processStatus);
+      if (this.#claims > 0) this.#processStatus.start();
+    }
+    // Files may hold something else under the same name.
+    const connection = changed.some((name) => name.startsWith('etcd.'))
+      ? this.#connection(values)
+      : this.#etcd.connection;
+    const renewed = await this.#etcd.renew(connection);
+    if (!renewed) {
+      const old = Object.fromEntries(
+        changed.filter((name) => name.startsWith('etcd.')).map((name) => [name, before[name]]),
+      );
+      this.#settings = Object.freeze({ ...values, ...old });
+    }
+    this.#metrics.reloads.inc({ result: renewed ? 'ok' : 'partly' });
+    this.#log.info(
+      { changed, ...(needRestart.length > 0 && { needRestart }) },
+      needRestart.length > 0
+        ? 'the configuration was loaded anew; some of what differs waits for the next start'
+        : 'the configuration was loaded anew',
+    );
+  }
+
+  /** A configuration that is no use: everything stays as it is. */
+  reloadRefused(why: string): void {
+    this.#metrics.reloads.inc({ result: 'refused' });
+    this.#log.error({ why }, 'the new configuration is refused; the old one stays in force');
   }
 
   /** Reads no more, writes what is pending within so long, ends. Returns how much is left. */
   async stop(drainMs: number): Promise<number> {
-    this.#stopping = true;
-    await this.#netlink?.stop();
-    await this.#feed?.stop();
-    this.#resync.stop();
+    await this.#stopReading();
     const untilMs = performance.now() + drainMs;
     while (this.pending > 0 && performance.now() < untilMs)
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -219,203 +231,176 @@ export class Daemon {
 
   /** Ends at once. Returns how much is left. */
   async abort(): Promise<number> {
-    this.#stopping = true;
-    await this.#netlink?.stop();
-    await this.#feed?.stop();
-    this.#resync.stop();
+    await this.#stopReading();
     return this.#end();
+  }
+
+  async #stopReading(): Promise<void> {
+    this.#stopping = true;
+    this.#processStatus.stop();
+    await this.#sources.stop();
+    this.#resync.stop();
   }
 
   async #end(): Promise<number> {
     const left = this.pending;
     this.#driver.stop();
-    this.#watching.abort();
-    await this.#pool.close();
-    this.#client.close();
+    this.#tenure.end();
+    this.#ownKeys.stop();
+    await this.#etcd.close();
     await this.#journal?.close();
+    await this.#admin?.stop();
     await this.#http?.stop();
     this.#metrics.close();
     return left;
   }
 
   health(): Health {
-    const { reporter } = this.#driver;
-    const { denied } = reporter;
-    const pendingMax = this.#options.settings['queue.maxPending'];
-    return judge([
-      { name: 'starting', ok: this.#journal !== null },
-      {
-        name: 'etcd',
-        ok: reporter.etcdUp,
-        reason: reporter.state === 'writing' ? 'does not answer' : `not claimed yet (${reporter.state})`,
-      },
-      { name: 'permission', ok: denied === null, reason: denied ?? '' },
-      { name: 'sources', ok: this.#netlink?.inSync ?? true, reason: 'the interfaces have not been read yet' },
-      { name: 'stopping', ok: !this.#stopping },
-      {
-        name: 'journal',
-        ok: this.#journal?.accepting ?? true,
-        degradesOnly: true,
-        reason: 'full: feeders wait',
-      },
-      {
-        name: 'queue',
-        ok: reporter.pending < pendingMax,
-        degradesOnly: true,
-        reason: 'full: only final states are reported',
-      },
-    ]);
+    return this.#figures.health();
   }
 
-  #newDriver(where: { host: string; region: string | null }): Driver {
-    const { settings, log } = this.#options;
-    const keys = { claimKey: claimKey(where), cursorKey: (lane: number) => cursorKey(where, lane) };
+  #connection(settings: SettingValues): ReturnType<typeof connectionOf> {
+    const { etcdEndpoints } = this.#options;
+    return { ...connectionOf(settings), ...(etcdEndpoints !== undefined && { endpoints: etcdEndpoints }) };
+  }
+
+  #newPool(): WorkerPool {
+    const { settings, log, onFatal } = this.#options;
+    return new WorkerPool({
+      connection: this.#connection(settings),
+      lanes: settings.lanes,
+      ...(settings.workers > 0 ? { workers: settings.workers } : {}),
+      rate: limitsOf(settings).limits,
+      onFatal: (error) => onFatal('bug', error.message),
+      onReplaced: (why) =>
+        log.warn({ why }, 'a worker thread was replaced; what it had in hand is sent again'),
+    });
+  }
+
+  #newDriver(): Driver {
+    const { settings, log, onFatal } = this.#options;
+    const { where } = this.#registry;
+    const told = tellOf(() => this.#metrics, this.#registry, log, this.#saying);
     return new Driver({
       reporter: {
+        ...limitsOf(settings),
         lanes: settings.lanes,
         sackMax,
-        txn: {
-          maxOps: settings['txn.maxOps'],
-          bytesMax: settings['txn.bytesMax'],
-          watchBytesMax: settings['txn.watchBytesMax'],
-        },
-        limits: { txnsPerSecond: settings['limits.txnsPerSecond'], burst: settings['limits.burst'] },
-        schedule: {
-          endpointDelayMs: settings['limits.endpointDelay'],
-          endpointCatchUpMs: settings['limits.endpointCatchUp'],
-          confirm: settings['reader.confirm'],
-          confirmAfterMs: settings['reader.confirmAfter'],
-          confirmAfterOutageMs: settings['reader.confirmAfterOutage'],
-        },
         pendingMax: settings['queue.maxPending'],
         startJitterMs: settings['limits.txnsPerSecond'] === 0 ? 0 : 200,
       },
       registry: this.#registry,
       encoder: this.#encoder,
-      pool: this.#pool,
+      pool: this.#etcd.pool,
       identity: {
-        ...keys,
+        claimKey: claimKey(where),
+        cursorKey: (lane: number) => cursorKey(where, lane),
         instance: randomUUID(),
         machine: thisMachine().name,
         startedAt: new Date().toISOString(),
         take: false, // flapd claim --take is for that
       },
-      client: () => this.#client,
+      client: () => this.#etcd.client,
       events: {
-        accepted: (source, status) => {
-          this.#accepted[source * 4 + status]!++;
-        },
-        committed: ({ seqs, acceptedAtMs, recovered }, nowMs) => {
-          const { commitLatency } = this.#metrics;
-          for (let i = 0; i < seqs.length; i++) {
-            if (Number.isNaN(seqs[i])) {
-              this.#metrics.confirmations++;
-            } else {
-              this.#metrics.committed++;
-              commitLatency.observe((nowMs - acceptedAtMs[i]!) / 1000);
-            }
-          }
-          if (recovered) this.#metrics.recovered++;
-          this.#over('etcd');
-          this.#over('denied');
-        },
-        txn: (result, durationMs, waitedMs, ops) => {
-          this.#metrics.txnDuration.observe({ result }, durationMs / 1000);
-          this.#metrics.rateLimitWait.observe(waitedMs / 1000);
-          this.#metrics.txnOps.observe(ops);
-        },
-        retry: (reason, message, delayMs) => {
-          this.#metrics.txnRetries.inc({ reason });
-          if (reason === 'denied') {
-            this.#episode(
-              'denied',
-              { message },
-              "etcd denies flapd a permission: its role needs readwrite below flapd's own prefix and the host's status keys; everything is kept, trying again every 30 s",
-            );
-          } else {
-            this.#episode(
-              'etcd',
-              { reason, message, delayMs },
-              'etcd does not take what is written; everything is kept and sent again',
-            );
-          }
-        },
-        deadLetter: (endpoint, status, reason) => {
-          this.#metrics.deadLetters.inc();
-          log.error(
-            { key: this.#registry.key(endpoint), status: statusName(status), reason },
-            'etcd will never take this transition: it is set aside',
-          );
-        },
-        claimed: (epoch, revision) => this.#onClaimed(epoch, revision),
-        fenced: (by) => this.#options.onFatal('fenced', by),
-        resync: (reason) => {
-          if (reason === 'restored')
-            log.warn({}, 'etcd was set back or emptied: comparing all that is known with it');
-          else if (this.#options.settings['journal.dir'] !== null)
-            log.warn(
-              {},
-              'the cursors in etcd are ahead of the journal (lost, or an old copy?): going on above them',
-            );
-          this.#resync.now();
-        },
+        ...told,
+        accepted: (source, status) => this.#intake.count(source, status),
+        claimed: (epoch, revision) => void this.#onClaimed(epoch, revision),
+        fenced: (by) => onFatal('fenced', by),
+        resync: (reason) => this.#onResyncDue(reason),
         durable: (seq) => {
           this.#durableSeq = seq;
-          this.#feed?.durable(seq);
+          this.#sources.durable(seq);
         },
-        polled: () => this.#throttleFeed(),
+        polled: () => this.#throttleFeeders(),
       },
     });
   }
 
-  #newFeed(socketPath: string): FeedSource {
-    const { settings, log } = this.#options;
-    return new FeedSource({
-      socketPath,
-      group: settings['feed.group'],
-      frameBytesMax: settings['feed.frameMax'],
-      connectionsMax: settings['feed.connectionsMax'],
-      frameTimeoutMs: settings['feed.frameTimeout'],
-      nowUs: () => Date.now() * 1000,
-      log,
-      sink: {
-        intern: (id) => this.#intern(id),
-        observe: (endpoint, status, atUs) => {
-          this.#observe(endpoint, status, Source.felix, atUs);
-          return this.#driver.reporter.lastSeq;
-        },
+  #newResync(): Resync {
+    return new Resync({
+      driver: this.#driver,
+      registry: this.#registry,
+      client: () => this.#etcd.client,
+      intervalMs: () => this.#settings['resync.interval'],
+      inSync: () => this.#sources.inSync,
+      onResult: (result, corrections) => {
+        this.#metrics.resyncRuns.inc({ result });
+        for (const [action, count] of Object.entries(corrections))
+          if (count > 0) this.#metrics.resyncCorrections.inc({ action }, count);
+        if (result === 'corrected')
+          this.#log.info(corrections, 'resync: etcd differed from what is known and is put right');
+        if (result !== 'failed') this.#saying.over('resync');
+        if (result === 'clean') this.#saying.over('foreign writes');
+        this.#forgetGone();
       },
-      onFrame: (result) => {
-        this.#frames[result]++;
-      },
-      onInSync: () => {
-        log.info({}, 'the dataplane is in sync: what it has not named is no endpoint');
-        this.#resync.now();
-      },
+      onError: (error) =>
+        this.#saying.once(
+          'resync',
+          { error: String(error) },
+          "resync: etcd's keys could not be listed; trying again",
+        ),
     });
   }
 
-  #newNetlink(): NetlinkSource {
-    const { settings, log } = this.#options;
-    return new NetlinkSource({
-      receiveBufferBytes: settings['netlink.receiveBuffer'],
-      carrierCounters: settings['netlink.carrierCounters'],
-      nowUs: () => Date.now() * 1000,
-      log,
-      events: {
-        linkSeen: (ifindex, name, running, atUs) => this.#deriver.linkSeen(ifindex, name, running, atUs),
-        linkGone: (ifindex, atUs) => this.#deriver.linkGone(ifindex, atUs),
-        address: (ifindex, address, present, atUs) =>
-          this.#deriver.addressSeen(ifindex, address, present, atUs),
-        inSync: () => {
-          this.#deriver.interfacesRead(Date.now() * 1000);
-          log.info({ interfaces: this.#deriver.links }, 'the interfaces have been read');
-          void this.#leaveBootMark();
-          this.#resync.now();
-        },
-        counters: (counters) => this.#journal?.counters(counters),
-      },
+  #newProcessStatus(before?: ProcessStatus): ProcessStatus {
+    const settings = this.#settings;
+    return new ProcessStatus({
+      where: this.#registry.where,
+      client: () => this.#etcd.client,
+      claim: () => this.#driver.reporter.claim,
+      intervalMs: settings['reporting.processStatus'] ? settings['reporting.interval'] : 0,
+      ttlMs: settings['reporting.ttl'],
+      deadlineMs: settings['etcd.deadline'],
+      saying: this.#saying,
+      ...(before !== undefined && { before }),
     });
+  }
+
+  #newHttp(): HttpServer | null {
+    const { settings, log } = this.#options;
+    if (settings.http === null) return null;
+    return new HttpServer({
+      ...settings.http,
+      required: settings.httpRequired,
+      registry: this.#metrics.registry,
+      health: () => this.health(),
+      about: () => this.#figures.about(),
+      log,
+    });
+  }
+
+  #newAdmin(): AdminSocket | null {
+    const { settings, log } = this.#options;
+    if (settings['admin.socket'] === null) return null;
+    return new AdminSocket({
+      socketPath: settings['admin.socket'],
+      status: () => this.#figures.status(),
+      endpoints: (withEtcd) => this.#figures.endpoints(withEtcd),
+      log,
+    });
+  }
+
+  async #onClaimed(epoch: number, revision: number): Promise<void> {
+    this.#metrics.claims.inc({ reason: this.#claims++ === 0 ? 'start' : 'restored' });
+    this.#log.info({ epoch, host: this.#settings.host }, 'claimed: this flapd writes for the host');
+    this.#processStatus.start();
+    if (this.#settings['limits.txnsPerSecond'] > 0) this.#ownKeys.start(revision + 1);
+    const seeded = this.#driver.reporter.state === 'seeding';
+    await this.#tenure.begin(revision);
+    if (!seeded) return;
+    this.#claimed?.();
+    this.#resync.now();
+  }
+
+  #onResyncDue(reason: string): void {
+    if (reason === 'restored')
+      this.#log.warn({}, 'etcd was set back or emptied: comparing all that is known with it');
+    else if (this.#settings['journal.dir'] !== null)
+      this.#log.warn(
+        {},
+        'the cursors in etcd are ahead of the journal (lost, or an old copy?): going on above them',
+      );
+    this.#resync.now();
   }
 
   async #leaveBootMark(): Promise<void> {
@@ -430,21 +415,6 @@ export class Daemon {
     }
   }
 
-  #observe(endpoint: EndpointIndex, status: Status, source: Source, atUs: number): void {
-    const observed = this.#driver.observe(endpoint, status, source, atUs);
-    if (observed === 'accepted') return;
-    if (observed === 'unchanged') {
-      this.#ignored.unchanged++;
-      return;
-    }
-    this.#ignored.queue_full++;
-    this.#episode(
-      'queue',
-      { pending: this.pending },
-      'the queues are full: from now on only final states are reported, until there is room',
-    );
-  }
-
   /** Numbers of endpoints that are long gone go to new ones: what is kept must not grow with all that ever lived. */
   #forgetGone(): void {
     const nowMs = performance.now();
@@ -456,81 +426,7 @@ export class Daemon {
       this.#registry.forget(endpoint);
       forgotten++;
     }
-    if (forgotten > 0) this.#feed?.forgetNumbers();
-  }
-
-  #intern(id: EndpointId): EndpointIndex {
-    const { 'endpoints.max': max } = this.#options.settings;
-    const known = this.#registry.find(id);
-    if (known !== undefined) return known;
-    if (this.#registry.size >= max) {
-      this.#ignored.too_many_endpoints++;
-      throw new InvalidIdError(`there are ${max} endpoints already, and no more are taken (endpoints.max)`);
-    }
-    return this.#registry.intern(id);
-  }
-
-  /** Whether what no source names may be taken for gone. */
-  #inSync(): boolean {
-    switch (this.#options.settings['endpoints.from']) {
-      case 'interfaces':
-        return this.#netlink?.inSync ?? false;
-      case 'feed':
-        return this.#feed?.inSync ?? false;
-      case 'calico':
-        return false; // the resources are not read yet: nobody can say what does not exist
-    }
-  }
-
-  #onClaimed(epoch: number, revision: number): void {
-    this.#watchClaim(revision + 1);
-    this.#metrics.claims.inc({ reason: this.#claims++ === 0 ? 'start' : 'restored' });
-    this.#log.info({ epoch, host: this.#options.settings.host }, 'claimed: this flapd writes for the host');
-    if (this.#driver.reporter.state === 'seeding') void this.#seed();
-  }
-
-  /** Until etcd's keys are known nothing is sent, so it is tried until it works, or is known never to. */
-  async #seed(): Promise<void> {
-    if (this.#seeding) return;
-    this.#seeding = true;
-    while (!this.#stopping && this.#driver.reporter.state === 'seeding') {
-      try {
-        const { statuses } = await listStatuses(this.#client, this.#registry);
-        this.#driver.seed(statuses);
-      } catch (error) {
-        if (/permission denied/.test(String(error))) {
-          this.#log.warn(
-            { error: String(error) },
-            'the role may not read the status keys: statuses that etcd has already are written again, and no resync is made',
-          );
-          this.#driver.seed(null);
-        } else {
-          this.#episode(
-            'list',
-            { error: String(error) },
-            "etcd's status keys could not be read yet; trying again",
-          );
-          await new Promise((resolve) => setTimeout(resolve, 500));
-        }
-      }
-    }
-    this.#over('list');
-    this.#seeding = false;
-    this.#claimed?.();
-    this.#resync.now();
-  }
-
-  /** A flapd that has nothing to write would not notice that it was taken over: the watch is a hint to ask. */
-  #watchClaim(fromRevision: number): void {
-    if (this.#watched) return;
-    this.#watched = true;
-    void watchClaim(this.#options.connection, claimKey(this.#registry.where), {
-      fromRevision,
-      onChange: (claim) => {
-        if (claim === null || claim.epoch !== this.#driver.reporter.epoch) this.#driver.probe();
-      },
-      signal: this.#watching.signal,
-    });
+    if (forgotten > 0) this.#sources.forgetNumbers();
   }
 
   #journalListener(): JournalListener {
@@ -540,93 +436,41 @@ export class Daemon {
       accepting: (accepting, why) => {
         if (accepting) log.info({}, 'the journal takes all that comes again');
         else log.error({ why }, 'the journal is full: feeders wait, what interfaces do is kept in memory');
-        this.#throttleFeed();
+        this.#throttleFeeders();
       },
       failed: (error) => onFatal('journal', error.message),
       synced: (seconds) => this.#metrics.journalSync.observe(seconds),
     };
   }
 
-  /** Feeders can wait: they do where the queues, the journal or the disk cannot keep up with them. */
-  #throttleFeed(): void {
-    if (this.#feed === null || this.#stopping) return;
+  #throttleFeeders(): void {
+    if (this.#stopping) return;
     const { reporter } = this.#driver;
-    const pendingMax = this.#options.settings['queue.maxPending'];
-    const unsynced = reporter.lastSeq - Math.max(this.#durableSeq, reporter.firstSeq - 1);
-    const accepting = this.#journal?.accepting ?? true;
-    if (!this.#feedPaused && (!accepting || unsynced > unsyncedHigh || reporter.pending > pendingMax * 0.9)) {
-      this.#feedPaused = true;
-      this.#feed.pause();
-    } else if (
-      this.#feedPaused &&
-      accepting &&
-      unsynced <= unsyncedLow &&
-      reporter.pending <= pendingMax * 0.8
-    ) {
-      this.#feedPaused = false;
-      this.#feed.resume();
-    }
-  }
-
-  #episode(what: string, fields: object, message: string): void {
-    if (this.#episodes.happened(what, performance.now())) this.#log.warn(fields, message);
-  }
-
-  #over(what: string): void {
-    const episode = this.#episodes.over(what, performance.now());
-    if (episode !== null) this.#log.info({ what, ...episode }, 'that is over');
-  }
-
-  #readings(): Readings {
-    const { reporter } = this.#driver;
-    const accepted = new Map<string, number>();
-    this.#accepted.forEach((count, i) => {
-      if (count > 0)
-        accepted.set(`${sourceName((i >> 2) as Source)} ${statusName((i & 3) as Status)}`, count);
+    const verdict = this.#throttle.judge({
+      pending: reporter.pending,
+      pendingMax: this.#options.settings['queue.maxPending'],
+      unsynced: reporter.lastSeq - Math.max(this.#durableSeq, reporter.firstSeq - 1),
+      accepting: this.#journal?.accepting ?? true,
     });
-    const endpoints = new Map<string, number>();
-    for (const endpoint of this.#registry.indexes()) {
-      const status = reporter.status(endpoint);
-      if (status === undefined || status === Status.removed) continue;
-      const labels = `${this.#registry.kind(endpoint)} ${statusName(status)}`;
-      endpoints.set(labels, (endpoints.get(labels) ?? 0) + 1);
-    }
-    const oldestMs = reporter.oldestPendingMs;
-    const netlink = this.#netlink?.figures ?? { messages: 0, overruns: 0, malformed: 0, recoveredFlaps: 0 };
-    return {
-      accepted,
-      ignored: new Map(Object.entries(this.#ignored)),
-      pending: reporter.pending,
-      oldestPendingSeconds: oldestMs === null ? 0 : (performance.now() - oldestMs) / 1000,
-      endpoints,
-      lanesInflight: reporter.lanesInflight,
-      epoch: reporter.epoch,
-      etcdUp: reporter.etcdUp,
-      txnRate: reporter.rate,
-      netlink,
-      frames: new Map(Object.entries(this.#frames).map(([result, count]) => [`felix ${result}`, count])),
-      sourcesInSync: new Map([
-        ...(this.#netlink === null ? [] : [['netlink', this.#netlink.inSync] as const]),
-        ...(this.#feed === null ? [] : [['felix', this.#feed.inSync] as const]),
-      ]),
-      journalBytes: this.#journal?.bytes ?? 0,
-      journalAccepting: this.#journal?.accepting ?? true,
-      workersReplaced: this.#pool.replaced,
-    };
+    if (verdict === 'pause') this.#sources.pause();
+    else if (verdict === 'resume') this.#sources.resume();
   }
+}
 
-  #about(): object {
-    const { settings, connection, version } = this.#options;
-    const { reporter } = this.#driver;
-    return {
-      version,
-      host: settings.host,
-      region: settings.region ?? 'none',
-      etcd: connection.endpoints.join(', '),
-      epoch: reporter.epoch,
-      endpoints: this.#registry.size,
-      pending: reporter.pending,
-      committed: this.#metrics.committed,
-    };
-  }
+function limitsOf(settings: SettingValues): ReporterLimits {
+  return {
+    txn: {
+      maxOps: settings['txn.maxOps'],
+      bytesMax: settings['txn.bytesMax'],
+      watchBytesMax: settings['txn.watchBytesMax'],
+    },
+    limits: { txnsPerSecond: settings['limits.txnsPerSecond'], burst: settings['limits.burst'] },
+    schedule: {
+      endpointDelayMs: settings['limits.endpointDelay'],
+      endpointCatchUpMs: settings['limits.endpointCatchUp'],
+      confirm: settings['reader.confirm'],
+      confirmAfterMs: settings['reader.confirmAfter'],
+      confirmAfterOutageMs: settings['reader.confirmAfterOutage'],
+    },
+  };
 }

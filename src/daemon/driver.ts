@@ -14,7 +14,7 @@ import type { WorkerPool } from '../etcd/pool.js';
 import type { Journal } from '../journal/journal.js';
 import { encodeCursor } from '../reporter/cursor.js';
 import type { Committed, Effect, Txn } from '../reporter/effects.js';
-import { type Observed, Reporter, type ReporterOptions } from '../reporter/reporter.js';
+import { type Observed, Reporter, type ReporterLimits, type ReporterOptions } from '../reporter/reporter.js';
 
 export interface DriverEvents {
   accepted(source: Source, status: Status): void;
@@ -66,14 +66,16 @@ export class Driver {
   #timer: NodeJS.Timeout | null = null;
   #timerAtMs = Number.POSITIVE_INFINITY;
   #stopped = false;
-  /** The rate that the workers know of. */
+  /** That the workers know of. */
   #rate: number;
+  #burst: number;
   /** By lane: the encoding of its transaction, for when it is sent again. */
   readonly #encoded: { txn: Txn; request: Uint8Array }[] = [];
 
   constructor(options: DriverOptions) {
     this.#options = options;
     this.#rate = options.reporter.limits.txnsPerSecond;
+    this.#burst = options.reporter.limits.burst;
     this.reporter = new Reporter({
       ...options.reporter,
       random: Math.random,
@@ -136,6 +138,13 @@ export class Driver {
   /** What etcd has under this host's keys; see Reporter.seed(). */
   seed(listed: Iterable<readonly [EndpointIndex, Status | null]> | null): void {
     this.reporter.seed(listed, performance.now());
+    this.pollSoon();
+  }
+
+  reconfigure(limits: ReporterLimits): void {
+    this.reporter.reconfigure(limits, performance.now());
+    this.#burst = limits.limits.burst;
+    this.#shareRate();
     this.pollSoon();
   }
 
@@ -249,8 +258,7 @@ export class Driver {
   /** The core's bucket has another rate: the workers' gates hold that one. */
   #shareRate(): void {
     this.#rate = this.reporter.rate;
-    const { burst } = this.#options.reporter.limits;
-    this.#options.pool.setRate({ txnsPerSecond: this.#rate, burst });
+    this.#options.pool.setRate({ txnsPerSecond: this.#rate, burst: this.#burst });
   }
 
   /**

@@ -5,7 +5,6 @@ import { FileJournal } from '../journal/file-journal.js';
 import type { Journal, JournalListener } from '../journal/journal.js';
 import { MemoryJournal } from '../journal/memory.js';
 import { type Log, openLog } from '../telemetry/log.js';
-import { connectionOf } from './connection.js';
 import { Daemon } from './daemon.js';
 import { ExitCode } from './exit.js';
 
@@ -13,6 +12,8 @@ export interface RunOptions {
   /** End by itself after this; null: run until told to stop. */
   readonly forMs: number | null;
   readonly version: string;
+  /** The settings as they are now, for SIGHUP. Throws what says why they are no use. */
+  readonly reload: () => Settings;
 }
 
 const fatalCodes = { fenced: ExitCode.denied, bug: ExitCode.bug, journal: ExitCode.io } as const;
@@ -38,6 +39,15 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
     end(ExitCode.ok);
     if (signals > 1) process.exit(ExitCode.backlog);
   };
+  let started: Promise<void> | null = null;
+  const onHangup = (): void => {
+    started?.then(
+      () => reload(daemon, options.reload),
+      () => undefined, // it ends
+    );
+  };
+  // From the first moment on: by itself it would end the process.
+  process.on('SIGHUP', onHangup);
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   const etcd = await startEmbedded(settings, (why) => {
@@ -46,7 +56,7 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
   });
   const daemon = new Daemon({
     settings: values,
-    connection: { ...connectionOf(values), ...(etcd === null ? {} : { endpoints: [etcd.endpoint] }) },
+    ...(etcd !== null && { etcdEndpoints: [etcd.endpoint] }),
     openJournal: (listener) => openJournal(settings, listener, log),
     version: options.version,
     log,
@@ -60,9 +70,11 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
   });
   const timer = options.forMs === null ? null : setTimeout(() => end(ExitCode.ok), options.forMs);
   try {
-    await Promise.race([daemon.start(), ended]);
+    started = daemon.start();
+    await Promise.race([started, ended]);
     const code = await ended;
-    const left = code === ExitCode.ok ? await daemon.stop(values['shutdown.drain']) : await daemon.abort();
+    const left =
+      code === ExitCode.ok ? await daemon.stop(daemon.settings['shutdown.drain']) : await daemon.abort();
     if (code !== ExitCode.ok) return code;
     if (left === 0) {
       log.info({}, 'all is written; good-bye');
@@ -79,8 +91,20 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
     if (timer !== null) clearTimeout(timer);
     process.off('SIGTERM', onSignal);
     process.off('SIGINT', onSignal);
+    process.off('SIGHUP', onHangup);
     await etcd?.stop();
   }
+}
+
+async function reload(daemon: Daemon, load: () => Settings): Promise<void> {
+  let loaded: Settings;
+  try {
+    loaded = load();
+  } catch (error) {
+    daemon.reloadRefused(error instanceof Error ? error.message : String(error));
+    return;
+  }
+  await daemon.reconfigure(loaded.values);
 }
 
 function startEmbedded({ values }: Settings, onExit: (why: string) => void): Promise<EmbeddedEtcd | null> {

@@ -39,6 +39,12 @@ export function cursorKey(where: Where, lane: number): string {
   return `${flapdPrefix(where)}lane/${lane}`;
 }
 
+/** Both keys by which Neutron sees that the agent of a host lives: the one with a lease, and the one that stays. */
+export function processStatusKeys(where: Where): { readonly expiring: string; readonly last: string } {
+  const prefix = `/calico/felix/v2/${regionPart(where)}/host/${where.host}/`;
+  return { expiring: `${prefix}status`, last: `${prefix}last_reported_status` };
+}
+
 function regionPart({ region }: Where): string {
   return region === null ? 'no-region' : `region-${region}`;
 }

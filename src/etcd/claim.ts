@@ -6,8 +6,7 @@ import type { Etcd3, IRequestOp, ITxnResponse } from 'etcd3';
 import type { ClaimAnswer } from '../reporter/answers.js';
 import { type Claim, encodeClaim, parseClaim } from '../reporter/claim.js';
 import { classify } from './classify.js';
-import type { EtcdConnection } from './connection.js';
-import { watchKey } from './watch.js';
+import { type Reachable, watchKey } from './watch.js';
 
 export interface ClaimRequest {
   readonly claimKey: string;
@@ -104,7 +103,7 @@ export async function changeLanes(
  * would not notice a take-over. Ends with the signal.
  */
 export async function watchClaim(
-  connection: EtcdConnection,
+  connection: Reachable,
   claimKey: string,
   options: {
     /** The first revision that counts: the one after the claim's own. */

@@ -1,6 +1,7 @@
 /** How to reach etcd: the settings, read once for each client, so that a client opened anew has the newest files. */
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { rootCertificates } from 'node:tls';
+import { createSecureContext, rootCertificates } from 'node:tls';
 import type { ChannelOptions } from '@grpc/grpc-js';
 
 export interface EtcdConnection {
@@ -20,7 +21,11 @@ export interface EtcdConnection {
 export const deadlineMsDefault = 2000;
 
 export class EtcdConnectionError extends Error {
-  readonly code: 'ETCD_ENDPOINT_INVALID' | 'ETCD_FILE_UNREADABLE' | 'ETCD_CREDENTIALS_INCOMPLETE';
+  readonly code:
+    | 'ETCD_ENDPOINT_INVALID'
+    | 'ETCD_FILE_UNREADABLE'
+    | 'ETCD_CREDENTIALS_INCOMPLETE'
+    | 'ETCD_CREDENTIALS_UNUSABLE';
 
   constructor(code: EtcdConnectionError['code'], message: string, options?: ErrorOptions) {
     super(message, options);
@@ -65,6 +70,15 @@ export function openConnection(connection: EtcdConnection): OpenedConnection {
   };
 }
 
+/** The same for the same settings and contents of files; tells nothing of either. */
+export function fingerprint(opened: OpenedConnection): string {
+  const { tls } = opened;
+  const contents = [tls?.ca, tls?.cert, tls?.key].map((content) => content?.toString('base64') ?? null);
+  return createHash('sha256')
+    .update(JSON.stringify([opened.targets, opened.auth, opened.deadlineMs, contents]))
+    .digest('hex');
+}
+
 /** Options of every gRPC channel to etcd. */
 export const channelOptions: ChannelOptions = {
   // A peer that vanished without a word is noticed after 15 s. More often than every 5 s, or without calls, etcd
@@ -101,12 +115,24 @@ function readTls({ caFile, certFile, keyFile }: EtcdConnection): OpenedConnectio
       'ETCD_CREDENTIALS_INCOMPLETE',
       `etcd's client ${certFile === undefined ? 'key' : 'certificate'} is set without its ${certFile === undefined ? 'certificate' : 'key'}; set both or none`,
     );
-  return {
+  const tls = {
     ca:
       caFile === undefined ? Buffer.from(rootCertificates.join('\n')) : read(caFile, "etcd's CA certificate"),
     cert: certFile === undefined ? null : read(certFile, "etcd's client certificate"),
     key: keyFile === undefined ? null : read(keyFile, "etcd's client key"),
   };
+  try {
+    const { ca, cert, key } = tls;
+    createSecureContext({ ca, ...(cert !== null && key !== null && { cert, key }) });
+  } catch (cause) {
+    const files = [caFile, certFile, keyFile].filter((file) => file !== undefined).join(', ');
+    throw new EtcdConnectionError(
+      'ETCD_CREDENTIALS_UNUSABLE',
+      `${files} cannot be used together: ${cause instanceof Error ? cause.message : cause}; they must be PEM, and the key the certificate's own`,
+      { cause },
+    );
+  }
+  return tls;
 }
 
 function readAuth({ user, passwordFile }: EtcdConnection): OpenedConnection['auth'] {

@@ -36,6 +36,11 @@ export class ForeignWrites<Write extends StatusWrite = StatusWrite> {
     return this.#unjudged;
   }
 
+  /** How many writes cannot be judged yet. */
+  get undecided(): number {
+    return this.#waiting.length;
+  }
+
   /** A cursor was put, or a transaction of our own was committed, at this revision. In order; twice does no harm. */
   cursor(revision: number): Write[] {
     this.#own.add(revision);

@@ -39,22 +39,21 @@ type Ended =
 const retryMsMin = 100;
 const retryMsMax = 2000;
 
+/** The connection to use when it (re)connects: one for ever, or the one of the moment. */
+export type Reachable = EtcdConnection | (() => EtcdConnection);
+
 /** Ends when it is told to by the signal, or after onCompacted. Rejects only with what a callback throws. */
-export function watchPrefix(
-  connection: EtcdConnection,
-  prefix: string,
-  options: WatchOptions,
-): Promise<void> {
+export function watchPrefix(connection: Reachable, prefix: string, options: WatchOptions): Promise<void> {
   const key = Buffer.from(prefix);
   return watch(connection, Buffer.concat([bytesField(1, key), bytesField(2, prefixEnd(key))]), options);
 }
 
 /** The same for a single key. */
-export function watchKey(connection: EtcdConnection, key: string, options: WatchOptions): Promise<void> {
+export function watchKey(connection: Reachable, key: string, options: WatchOptions): Promise<void> {
   return watch(connection, Buffer.from(bytesField(1, key)), options);
 }
 
-async function watch(connection: EtcdConnection, range: Buffer, options: WatchOptions): Promise<void> {
+async function watch(reachable: Reachable, range: Buffer, options: WatchOptions): Promise<void> {
   const { signal } = options;
   const position = { next: options.fromRevision };
   let failures = 0;
@@ -63,6 +62,7 @@ async function watch(connection: EtcdConnection, range: Buffer, options: WatchOp
     options.onConnected?.();
   };
   while (!signal.aborted) {
+    const connection = typeof reachable === 'function' ? reachable() : reachable;
     const ended = await follow(connection, range, position, { ...options, onConnected });
     if (signal.aborted) return;
     if (ended.kind === 'compacted') {

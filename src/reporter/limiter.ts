@@ -20,7 +20,7 @@ const recoverySteps = 20;
 const whole = 1 - 1e-6;
 
 export class Limiter {
-  readonly #set: LimiterOptions;
+  #set: LimiterOptions;
   #rate: number;
   #tokens: number;
   #filledAtMs = Number.NEGATIVE_INFINITY;
@@ -36,6 +36,15 @@ export class Limiter {
   /** Transactions a second allowed now; 0: no limit. */
   get rate(): number {
     return this.#rate;
+  }
+
+  /** Other limits from now on. What an overload has taken from the rate stays taken until it is earned back. */
+  reconfigure(options: LimiterOptions, nowMs: number): void {
+    this.#fill(nowMs);
+    const given = this.#set.txnsPerSecond === 0 ? 1 : this.#rate / this.#set.txnsPerSecond;
+    this.#set = options;
+    this.#rate = options.txnsPerSecond * given;
+    this.#tokens = Math.min(options.burst, this.#tokens);
   }
 
   /** Takes a token if there is one. */

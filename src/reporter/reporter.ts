@@ -22,13 +22,17 @@ import { Limiter, type LimiterOptions } from './limiter.js';
 import { none, PendingPool } from './pending.js';
 import { Schedule, type ScheduleOptions } from './schedule.js';
 
-export interface ReporterOptions {
-  readonly lanes: number;
-  /** How many endpoints of a lane may be committed beyond its oldest pending transition; see cursor.ts. */
-  readonly sackMax: number;
+/** What may change while it runs. */
+export interface ReporterLimits {
   readonly txn: BatchLimits;
   readonly limits: LimiterOptions;
   readonly schedule: ScheduleOptions;
+}
+
+export interface ReporterOptions extends ReporterLimits {
+  readonly lanes: number;
+  /** How many endpoints of a lane may be committed beyond its oldest pending transition; see cursor.ts. */
+  readonly sackMax: number;
   readonly pendingMax: number;
   /** The first claim comes after a random part of this, so that a fleet that starts together does not claim together. */
   readonly startJitterMs: number;
@@ -55,6 +59,7 @@ export class Reporter {
   readonly #options: ReporterOptions;
   readonly #table = new EndpointTable();
   readonly #pool = new PendingPool();
+  #txnLimits: BatchLimits;
   readonly #limiter: Limiter;
   readonly #schedule: Schedule;
   #lanes: Lane[];
@@ -88,6 +93,7 @@ export class Reporter {
 
   constructor(options: ReporterOptions) {
     this.#options = options;
+    this.#txnLimits = options.txn;
     this.#limiter = new Limiter(options.limits);
     this.#lanes = this.#newLanes(options.lanes);
     this.#schedule = new Schedule(this.#table, this.#pool, options.schedule, (endpoint) =>
@@ -107,6 +113,11 @@ export class Reporter {
 
   get lanesInflight(): number {
     return this.#lanes.filter((lane) => lane.inflight !== null).length;
+  }
+
+  /** The claim's value, as long as it is held. */
+  get claim(): Uint8Array {
+    return this.#claim;
   }
 
   get epoch(): number {
@@ -169,6 +180,20 @@ export class Reporter {
   status(endpoint: EndpointIndex): Status | undefined {
     const status = this.#table.known[endpoint];
     return status === undefined || status === unknown ? undefined : (status as Status);
+  }
+
+  laneReports(): { lane: number; pending: number; inflight: boolean; failures: number; ack: number }[] {
+    return this.#lanes.map((lane) => {
+      let pending = 0;
+      for (let slot = lane.first; slot !== none; slot = this.#pool.laneNext[slot]!) pending++;
+      return {
+        lane: lane.id,
+        pending,
+        inflight: lane.inflight !== null,
+        failures: lane.failures,
+        ack: lane.ack,
+      };
+    });
   }
 
   pendingOf(endpoint: EndpointIndex): number {
@@ -269,6 +294,15 @@ export class Reporter {
     for (const slot of slots.sort((a, b) => this.#pool.seq[a]! - this.#pool.seq[b]!)) {
       this.#laneOf(this.#pool.endpoint[slot]! as EndpointIndex).append(slot);
     }
+  }
+
+  /** Other limits from now on. What etcd's refusals have taught holds for the limits that were. */
+  reconfigure({ txn, limits, schedule }: ReporterLimits, nowMs: number): void {
+    this.#txnLimits = txn;
+    this.#maxOpsLearned = Number.POSITIVE_INFINITY;
+    this.#bytesMaxLearned = Number.POSITIVE_INFINITY;
+    this.#limiter.reconfigure(limits, nowMs);
+    this.#schedule.reconfigure(schedule);
   }
 
   // --- events: observations --------------------------------------------------------------------------------------
@@ -565,7 +599,7 @@ export class Reporter {
   }
 
   #batchLimits(): BatchLimits {
-    const { maxOps, bytesMax, watchBytesMax } = this.#options.txn;
+    const { maxOps, bytesMax, watchBytesMax } = this.#txnLimits;
     return {
       maxOps: Math.min(maxOps, this.#maxOpsLearned),
       bytesMax: Math.min(bytesMax, this.#bytesMaxLearned),

@@ -27,7 +27,7 @@ const closeTogetherMs = 1000;
 export class Schedule {
   readonly #table: EndpointTable;
   readonly #pool: PendingPool;
-  readonly #options: ScheduleOptions;
+  #options: ScheduleOptions;
   readonly #deadlines = new Deadlines();
   /** Endpoints whose head waits for the journal. */
   #syncing: EndpointIndex[] = [];
@@ -45,6 +45,11 @@ export class Schedule {
     this.#pool = pool;
     this.#options = options;
     this.#onReady = onReady;
+  }
+
+  /** Other options for what is decided from now on: who waits already goes on waiting. */
+  reconfigure(options: ScheduleOptions): void {
+    this.#options = options;
   }
 
   get earliestMs(): number {

@@ -65,6 +65,9 @@ export interface Readings {
   readonly journalBytes: number;
   readonly journalAccepting: boolean;
   readonly workersReplaced: number;
+  readonly foreignWrites: number;
+  /** When the client's certificate for etcd expires, in Unix seconds; null: there is none. */
+  readonly certificateNotAfter: number | null;
 }
 
 export class Metrics {
@@ -83,6 +86,7 @@ export class Metrics {
   readonly journalSync: Histogram;
   readonly deadLetters: Counter;
   readonly claims: Counter<'reason'>;
+  readonly reloads: Counter<'result'>;
   readonly #readNow: () => Readings;
   #readings: Readings | null = null;
   readonly #lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
@@ -143,6 +147,12 @@ export class Metrics {
       name: 'flapd_claims_total',
       help: 'Claims taken, by reason',
       labelNames: ['reason'],
+      registers,
+    });
+    this.reloads = new Counter({
+      name: 'flapd_config_reloads_total',
+      help: 'Reloads of the configuration (SIGHUP)',
+      labelNames: ['result'],
       registers,
     });
     new Gauge({
@@ -225,6 +235,16 @@ export class Metrics {
       'flapd_workers_replaced_total',
       'Worker threads that had to be replaced',
       (r) => r.workersReplaced,
+    );
+    this.#counter(
+      'flapd_foreign_writes_total',
+      "Writes to this host's status keys that were not flapd's",
+      (r) => r.foreignWrites,
+    );
+    this.#gauge(
+      'flapd_etcd_certificate_not_after_seconds',
+      "When the client's certificate for etcd expires, in Unix time; 0: there is none",
+      (r) => r.certificateNotAfter ?? 0,
     );
     this.#gauge('flapd_pending_transitions', 'Transitions accepted and not committed', (r) => r.pending);
     this.#gauge(

@@ -75,6 +75,9 @@ export class Flapd {
       '--host=testhost',
       `--feed-socket=${join(folder, 'feed.sock')}`,
       `--http=127.0.0.1:${httpPort}`,
+      `--set=admin.socket=${join(folder, 'admin.sock')}`,
+      `--set=driver.socket=${join(folder, 'driver.sock')}`,
+      '--set=reporting.processStatus=false', // of interest to tests of just that
       '--set=log.format=json',
       ...(options.args ?? []),
     ];

@@ -84,6 +84,8 @@ const nothing: Readings = {
   journalBytes: 0,
   journalAccepting: true,
   workersReplaced: 0,
+  foreignWrites: 0,
+  certificateNotAfter: null,
 };
 
 async function metricsReference(): Promise<string> {

@@ -34,6 +34,8 @@ export function subjectSettings(options: SubjectOptions): ReadonlyMap<SettingNam
     // It would make an agent of the storm's host in a Neutron that watches.
     ['reporting.processStatus', 'false'],
     ['http', 'off'],
+    ['admin.socket', 'off'],
+    ['driver.socket', 'off'],
     // Felix's file may set it, and a storm is about flapd's own standard.
     ['limits.endpointDelay', `${definitions['limits.endpointDelay'].standard()}ms`],
     ['endpoints.max', String(Math.max(options.endpoints, definitions['endpoints.max'].standard()))],

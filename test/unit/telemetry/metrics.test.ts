@@ -28,6 +28,8 @@ const readings: Readings = {
   journalBytes: 4096,
   journalAccepting: false,
   workersReplaced: 1,
+  foreignWrites: 2,
+  certificateNotAfter: 2_000_000_000,
 };
 
 const open: Metrics[] = [];

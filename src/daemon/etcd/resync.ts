@@ -1,33 +1,8 @@
 /** Compares etcd's keys with the known states, now and then and when there is a reason to (docs/design.md, section 10). */
 import type { Etcd3 } from 'etcd3';
-import type { EndpointIndex } from '../endpoints/id.js';
-import { hostPrefix, parseStatusValue, workloadPrefix } from '../endpoints/key.js';
-import type { EndpointRegistry } from '../endpoints/registry.js';
-import type { Status } from '../endpoints/status.js';
-import { listPrefix } from '../etcd/list.js';
-import type { Driver } from './driver.js';
-
-export interface StatusListing {
-  readonly revision: number;
-  /** Null: a value that no reader could use. */
-  readonly statuses: ReadonlyMap<EndpointIndex, Status | null>;
-}
-
-/** This host's status keys as etcd has them. Keys of a foreign shape are left alone. Rejects with etcd3's error. */
-export async function listStatuses(client: Etcd3, registry: EndpointRegistry): Promise<StatusListing> {
-  const statuses = new Map<EndpointIndex, Status | null>();
-  let revision = 0;
-  for (const prefix of [workloadPrefix(registry.where), hostPrefix(registry.where)]) {
-    const listing = await listPrefix(client, prefix);
-    // Two lists are two moments: the older one decides what may be concluded from both.
-    revision = revision === 0 ? listing.revision : Math.min(revision, listing.revision);
-    for (const { key, value } of listing.keys) {
-      const endpoint = registry.internKey(key);
-      if (endpoint !== null) statuses.set(endpoint, parseStatusValue(value));
-    }
-  }
-  return { revision, statuses };
-}
+import type { EndpointRegistry } from '../../endpoints/registry.js';
+import type { Driver } from '../driver.js';
+import { listStatuses } from './statuses.js';
 
 export type ResyncResult = 'clean' | 'corrected' | 'stale' | 'failed';
 
@@ -35,7 +10,8 @@ export interface ResyncOptions {
   readonly driver: Driver;
   readonly registry: EndpointRegistry;
   readonly client: () => Etcd3;
-  readonly intervalMs: number;
+  /** Of the moment. */
+  readonly intervalMs: () => number;
   readonly inSync: () => boolean;
   readonly onResult: (
     result: ResyncResult,
@@ -85,7 +61,7 @@ export class Resync {
   async #run(): Promise<void> {
     const { driver, registry, client, intervalMs, inSync, onResult, onError } = this.#options;
     // A fleet must not list as one.
-    const nextMs = intervalMs * (0.9 + 0.2 * Math.random());
+    const nextMs = intervalMs() * (0.9 + 0.2 * Math.random());
     try {
       driver.beginResync();
       const { revision, statuses } = await listStatuses(client(), registry);

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { BootMark } from '../../../src/daemon/boot.js';
+import { BootMark } from '../../../../src/daemon/intake/boot.js';
 
 describe("the mark of a boot in the journal's directory", () => {
   it('is the same within a boot and a namespace, and not before it is left, nor after another boot', () => {

@@ -1,0 +1,178 @@
+/**
+ * The sources of a daemon, by `endpoints.from`, and what becomes of their observations:
+ *
+ *     interfaces  netlink ─► deriver ─┐
+ *     feed        feed ───────────────┼─► intake ─► core
+ *
+ * Feeders tell statuses outright. Where endpoints are known from elsewhere as well, these pass the deriver, so that they
+ * win over what follows from an interface; where they are all that there is, they go straight to the core.
+ */
+import type { SettingValues } from '../../config/settings.js';
+import { Deriver } from '../../endpoints/derive.js';
+import type { EndpointRegistry } from '../../endpoints/registry.js';
+import { Source } from '../../endpoints/status.js';
+import type { InterfaceCounters } from '../../journal/journal.js';
+import { FeedSource, type FrameResult } from '../../sources/felix/feed.js';
+import { NetlinkSource } from '../../sources/netlink/netlink.js';
+import type { Log } from '../../telemetry/log.js';
+import type { Intake } from './intake.js';
+
+export interface SourcesOptions {
+  readonly settings: SettingValues;
+  readonly registry: EndpointRegistry;
+  readonly intake: Intake;
+  readonly log: Log;
+  /** A source has told all that exists: what no source names may be gone. */
+  readonly onInSync: (source: string) => void;
+  /** All interfaces have been read. */
+  readonly onInterfacesRead: () => void;
+  readonly onCounters: (counters: InterfaceCounters) => void;
+}
+
+const nowUs = (): number => Date.now() * 1000;
+
+export class Sources {
+  readonly #options: SourcesOptions;
+  readonly #deriver: Deriver;
+  readonly #netlink: NetlinkSource | null;
+  readonly #feed: FeedSource | null;
+  readonly #frames: Record<FrameResult, number> = {
+    ok: 0,
+    ignored: 0,
+    invalid: 0,
+    tooLong: 0,
+    cutShort: 0,
+    timeout: 0,
+  };
+
+  constructor(options: SourcesOptions) {
+    this.#options = options;
+    const { settings, intake } = options;
+    const from = settings['endpoints.from'];
+    this.#deriver = new Deriver({
+      interfaces: from === 'interfaces' ? settings['endpoints.interfaces'] : null,
+      interfaceExclude: settings['endpoints.interfaceExclude'],
+      emit: (id, status, source, atUs) => intake.observeId(id, status, source, atUs),
+    });
+    this.#netlink = from === 'feed' ? null : this.#newNetlink();
+    this.#feed = settings['feed.socket'] === null ? null : this.#newFeed(settings['feed.socket']);
+  }
+
+  /** Whether what no source names may be taken for gone. */
+  get inSync(): boolean {
+    const from = this.#options.settings['endpoints.from'];
+    if (from === 'interfaces') return this.#netlink?.inSync ?? false;
+    if (from === 'feed') return this.#feed?.inSync ?? false;
+    return false;
+  }
+
+  /** What has not been read yet, though it is there to be read; null: nothing. */
+  get waitsFor(): string | null {
+    return this.#netlink?.inSync === false ? 'the interfaces have not been read yet' : null;
+  }
+
+  /** By source. */
+  get synced(): ReadonlyMap<string, boolean> {
+    return new Map([
+      ...(this.#netlink === null ? [] : [['netlink', this.#netlink.inSync] as const]),
+      ...(this.#feed === null ? [] : [['felix', this.#feed.inSync] as const]),
+    ]);
+  }
+
+  get netlinkFigures(): NetlinkSource['figures'] {
+    return this.#netlink?.figures ?? { messages: 0, overruns: 0, malformed: 0, recoveredFlaps: 0 };
+  }
+
+  /** By the labels of the metric: source and result with a space between. */
+  get frames(): ReadonlyMap<string, number> {
+    return new Map(Object.entries(this.#frames).map(([result, count]) => [`felix ${result}`, count]));
+  }
+
+  /** Before the start: the counters that an interface had when flapd last ran. */
+  remember(counters: InterfaceCounters): void {
+    this.#netlink?.remember(counters);
+  }
+
+  async start(): Promise<void> {
+    await this.#netlink?.start();
+    await this.#feed?.start();
+    const socket = this.#options.settings['feed.socket'];
+    if (socket !== null) this.#options.log.info({ socket }, 'the feed socket is open');
+  }
+
+  async stop(): Promise<void> {
+    await this.#netlink?.stop();
+    await this.#feed?.stop();
+  }
+
+  /** Feeders wait until resume(). */
+  pause(): void {
+    this.#feed?.pause();
+  }
+
+  resume(): void {
+    this.#feed?.resume();
+  }
+
+  /** Everything up to this seq is in the journal for good. */
+  durable(seq: number): void {
+    this.#feed?.durable(seq);
+  }
+
+  /** Endpoints' numbers are given out anew. */
+  forgetNumbers(): void {
+    this.#feed?.forgetNumbers();
+  }
+
+  #newFeed(socketPath: string): FeedSource {
+    const { settings, intake, registry, log, onInSync } = this.#options;
+    const outright = settings['endpoints.from'] === 'feed';
+    return new FeedSource({
+      socketPath,
+      group: settings['feed.group'],
+      frameBytesMax: settings['feed.frameMax'],
+      connectionsMax: settings['feed.connectionsMax'],
+      frameTimeoutMs: settings['feed.frameTimeout'],
+      nowUs,
+      log,
+      sink: {
+        intern: (id) => intake.intern(id),
+        observe: (endpoint, status, atUs) => {
+          if (outright) intake.observe(endpoint, status, Source.felix, atUs);
+          else this.#deriver.told(registry.id(endpoint), status, atUs);
+          return intake.seq;
+        },
+      },
+      onFrame: (result) => {
+        this.#frames[result]++;
+      },
+      onInSync: () => {
+        log.info({}, 'the dataplane is in sync: what it has not named is no endpoint');
+        onInSync('felix');
+      },
+    });
+  }
+
+  #newNetlink(): NetlinkSource {
+    const { settings, log, onInterfacesRead, onInSync, onCounters } = this.#options;
+    const deriver = this.#deriver;
+    return new NetlinkSource({
+      receiveBufferBytes: settings['netlink.receiveBuffer'],
+      carrierCounters: settings['netlink.carrierCounters'],
+      nowUs,
+      log,
+      events: {
+        linkSeen: (ifindex, name, running, atUs) => deriver.linkSeen(ifindex, name, running, atUs),
+        linkGone: (ifindex, atUs) => deriver.linkGone(ifindex, atUs),
+        address: (ifindex, address, present, atUs) => deriver.addressSeen(ifindex, address, present, atUs),
+        inSync: () => {
+          deriver.interfacesRead(nowUs());
+          log.info({ interfaces: deriver.links }, 'the interfaces have been read');
+          onInterfacesRead();
+          onInSync('netlink');
+        },
+        counters: onCounters,
+      },
+    });
+  }
+}

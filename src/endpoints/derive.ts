@@ -5,7 +5,7 @@
  * What is seen is told at once. What follows from an interface *not* being there is told only when all interfaces have
  * been read: a restart must not take every port down that it has not come to yet.
  */
-import type { EndpointId } from './id.js';
+import { type EndpointId, idKey } from './id.js';
 import { canonicalIp } from './ip.js';
 import { Source, Status } from './status.js';
 
@@ -114,7 +114,7 @@ export class Deriver {
 
   /** Its definition is gone. The caller says so only when the source of definitions is in sync, or told it itself. */
   undefine(id: EndpointId, source: Source, atUs: number): void {
-    const key = keyOf(id);
+    const key = idKey(id);
     this.#undefine(key);
     this.#outright.delete(key);
     this.#tell(key, id, Status.removed, source, atUs);
@@ -125,7 +125,7 @@ export class Deriver {
    * definition goes at about the same time, and until then nothing its interface does may bring it back.
    */
   told(id: EndpointId, status: Status, atUs: number): void {
-    const key = keyOf(id);
+    const key = idKey(id);
     if (status === Status.removed && !this.#definitions.has(key)) this.#outright.delete(key);
     else this.#outright.add(key);
     this.#tell(key, id, status, Source.felix, atUs);
@@ -136,7 +136,7 @@ export class Deriver {
   }
 
   #define(definition: Definition): string {
-    const key = keyOf(definition.id);
+    const key = idKey(definition.id);
     this.#undefine(key);
     if (definition.kind === 'host') {
       this.#definitions.set(key, { ...definition, expectedIps: definition.expectedIps.map(canonicalIp) });
@@ -227,10 +227,6 @@ export class Deriver {
     else this.#last.set(key, status);
     this.#options.emit(id, status, source, atUs);
   }
-}
-
-function keyOf(id: EndpointId): string {
-  return id.kind === 'host' ? `h\0${id.endpoint}` : `w\0${id.orchestrator}\0${id.workload}\0${id.endpoint}`;
 }
 
 function interfaceDefinition(name: string): Definition & { kind: 'workload' } {

@@ -11,6 +11,11 @@ export type EndpointId =
 
 export type EndpointKind = EndpointId['kind'];
 
+/** What tells ids apart where they are no keys in etcd: two ids have the same one exactly if they are the same. */
+export function idKey(id: EndpointId): string {
+  return id.kind === 'host' ? `h\0${id.endpoint}` : `w\0${id.orchestrator}\0${id.workload}\0${id.endpoint}`;
+}
+
 /** The full etcd key of an endpoint's status. */
 export type StatusKey = string & { readonly brand: 'StatusKey' };
 

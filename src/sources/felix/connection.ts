@@ -1,4 +1,4 @@
-/** One feeder's connection: its frames in, its acknowledgements out, and what it may not do. */
+/** One feeder's connection, or felix-driver's: its frames in, its acknowledgements out, and what it may not do. */
 import type { Socket } from 'node:net';
 import { InvalidIdError } from '../../endpoints/key.js';
 import { DecodeError } from '../../wire/protobuf.js';
@@ -10,6 +10,8 @@ export type FrameResult = 'ok' | 'ignored' | 'invalid' | 'tooLong' | 'cutShort' 
 
 export interface ConnectionOptions {
   readonly id: number;
+  /** The socket's name, for the log. */
+  readonly to: string;
   readonly frameBytesMax: number;
   /** A frame that has begun must end within this. */
   readonly frameTimeoutMs: number;
@@ -108,8 +110,8 @@ export class Connection {
   }
 
   /** Room is needed for another one. */
-  giveWay(): void {
-    this.#fail('another one connects, and this one was silent the longest');
+  giveWay(why: string): void {
+    this.#fail(why);
   }
 
   close(): void {
@@ -211,7 +213,8 @@ export class Connection {
   #fail(why: string, result: FrameResult | null = null): void {
     if (this.#closed) return;
     if (result !== null) this.#events.refused(result);
-    this.#options.log.warn({ connection: this.#options.id, why }, 'a feed connection is closed');
+    const { id, to, log } = this.#options;
+    log.warn({ connection: id, why }, `a connection to the ${to} is closed`);
     this.close();
   }
 

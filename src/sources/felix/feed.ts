@@ -8,11 +8,10 @@
  * been accepted; sending it again is safe as long as there is one such transition per endpoint, since a status that an
  * endpoint has already is no transition.
  */
-import { createServer, type Server, type Socket } from 'node:net';
 import type { EndpointSource, ObservationSink } from '../source.js';
-import { Connection, type FrameResult } from './connection.js';
+import type { Connection, FrameResult } from './connection.js';
+import { Listener } from './listener.js';
 import { FromDataplaneDecoder, type ProcessStatus } from './messages.js';
-import { listenOn } from './socket-file.js';
 
 export type { FrameResult } from './connection.js';
 export { FeedSocketError } from './socket-file.js';
@@ -35,26 +34,25 @@ export interface FeedOptions {
   readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
-/** How long stop() lets feeders wait to hear that what they said is accepted. */
-const lastAcknowledgementsMs = 1000;
-/** What fits into a socket's buffer (212,992 bytes by default) has been read after so many turns; more is not waited for. */
-const lastTurnsMax = 16;
-
 export class FeedSource implements EndpointSource {
   readonly name = 'felix';
   readonly #options: FeedOptions;
   readonly #decoder: FromDataplaneDecoder;
-  readonly #connections = new Set<Connection>();
-  #server: Server | null = null;
-  #paused = false;
+  readonly #listener: Listener;
   #inSync = false;
-  #durableSeq = 0;
   #seq = 0;
-  #nextId = 1;
 
   constructor(options: FeedOptions) {
     this.#options = options;
     this.#decoder = new FromDataplaneDecoder((id) => options.sink.intern(id));
+    const purpose = { name: 'feed socket', option: '--feed-socket ' };
+    this.#listener = new Listener(
+      { ...options, purpose },
+      {
+        message: (message, from) => this.#message(message, from),
+        refused: (result) => options.onFrame(result),
+      },
+    );
   }
 
   get inSync(): boolean {
@@ -62,45 +60,26 @@ export class FeedSource implements EndpointSource {
   }
 
   get connections(): number {
-    return this.#connections.size;
+    return this.#listener.connections;
   }
 
   /** Rejects with a FeedSocketError where the socket cannot be had. */
-  async start(): Promise<void> {
-    // Half open: one that has closed its writing side still hears what was accepted.
-    const server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket));
-    await listenOn(server, this.#options.socketPath, this.#options.group);
-    server.on('error', (error) =>
-      this.#options.log.warn({ error: error.message }, 'the feed socket cannot accept'),
-    );
-    this.#server = server;
+  start(): Promise<void> {
+    return this.#listener.start();
   }
 
   /** Takes what was written before, lets the feeders hear what is accepted of it, and closes. */
-  async stop(): Promise<void> {
-    const server = this.#server;
-    if (server === null) return;
-    this.#server = null;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    if (!this.#paused) await this.#readOut();
-    for (const connection of this.#connections) connection.pause();
-    const untilMs = performance.now() + lastAcknowledgementsMs;
-    while ([...this.#connections].some((one) => one.awaitsAcknowledgement) && performance.now() < untilMs)
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    for (const connection of this.#connections) connection.close();
-    await closed;
+  stop(): Promise<void> {
+    return this.#listener.stop();
   }
 
   /** Reads no more until resume(): its feeders wait. */
   pause(): void {
-    this.#paused = true;
-    for (const connection of this.#connections) connection.pause();
+    this.#listener.pause();
   }
 
   resume(): void {
-    if (!this.#paused) return;
-    this.#paused = false;
-    for (const connection of this.#connections) connection.resume();
+    this.#listener.resume();
   }
 
   /** Endpoints' numbers are given out anew: what is kept by number is void. */
@@ -110,25 +89,7 @@ export class FeedSource implements EndpointSource {
 
   /** Everything up to this seq is in the journal for good: feeders hear of it. */
   durable(seq: number): void {
-    this.#durableSeq = seq;
-    for (const connection of this.#connections) connection.durable(seq);
-  }
-
-  #accept(socket: Socket): void {
-    if (this.#connections.size >= this.#options.connectionsMax) this.#closeOldestIdle();
-    const { frameBytesMax, frameTimeoutMs, log } = this.#options;
-    const connection = new Connection(
-      socket,
-      this.#durableSeq,
-      { id: this.#nextId++, frameBytesMax, frameTimeoutMs, log },
-      {
-        message: (message, from) => this.#message(message, from),
-        refused: (result) => this.#options.onFrame(result),
-        closed: () => this.#connections.delete(connection),
-      },
-    );
-    this.#connections.add(connection);
-    if (this.#paused) connection.pause();
+    this.#listener.durable(seq);
   }
 
   #message(message: Uint8Array, from: Connection): void {
@@ -144,26 +105,5 @@ export class FeedSource implements EndpointSource {
     }
     from.heard(sequenceNumber, this.#seq);
     onFrame(kind === 'other' ? 'ignored' : 'ok');
-  }
-
-  #closeOldestIdle(): void {
-    const [oldest] = [...this.#connections].sort((a, b) => a.heardAtMs - b.heardAtMs);
-    oldest?.giveWay();
-  }
-
-  /** Returns when two turns of the loop, each with a poll for I/O, have brought nothing. */
-  async #readOut(): Promise<void> {
-    let quiet = 0;
-    for (let turn = 0; quiet < 3 && turn < lastTurnsMax; turn++) {
-      const before = this.#chunks();
-      await new Promise((resolve) => setImmediate(resolve));
-      quiet = this.#chunks() === before ? quiet + 1 : 0;
-    }
-  }
-
-  #chunks(): number {
-    let chunks = 0;
-    for (const connection of this.#connections) chunks += connection.chunks;
-    return chunks;
   }
 }

@@ -43,7 +43,7 @@ export class FrameSplitter {
         this.#begin(headerBytes, chunk, at);
         return;
       }
-      const length = this.#lengthAt(chunk, at);
+      const length = this.#allowedLengthAt(chunk, at);
       if (chunk.length - at < headerBytes + length) {
         this.#begin(headerBytes + length, chunk, at);
         return;
@@ -79,7 +79,7 @@ export class FrameSplitter {
     this.#filled += copied;
     if (this.#filled < partial.length) return at + copied;
     if (partial.length === headerBytes) {
-      const length = this.#lengthAt(partial, 0);
+      const length = this.#allowedLengthAt(partial, 0);
       if (length > 0) {
         this.#begin(headerBytes + length, partial, 0);
         return at + copied;
@@ -90,8 +90,8 @@ export class FrameSplitter {
     return at + copied;
   }
 
-  #lengthAt(bytes: Buffer, at: number): number {
-    const length = bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
+  #allowedLengthAt(bytes: Buffer, at: number): number {
+    const length = lengthAt(bytes, at);
     if (length > this.#frameBytesMax) {
       throw new FrameError(
         'FRAME_TOO_LONG',
@@ -100,6 +100,11 @@ export class FrameSplitter {
     }
     return length;
   }
+}
+
+/** What the header there announces; loses its low bits above 2^53, where no frame is. */
+export function lengthAt(bytes: Buffer, at: number): number {
+  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
 }
 
 /** A message as a frame. */

@@ -1,40 +1,15 @@
 /**
- * What a dataplane tells Felix (FromDataplane of Calico's felix/proto/felixbackend.proto), as far as it matters here:
- *
- *     FromDataplane  process_status_update 3, host_endpoint_status_update 4, host_endpoint_status_remove 5,
- *                    workload_endpoint_status_update 6, workload_endpoint_status_remove 7, sequence_number 8,
- *                    dataplane_in_sync 10
- *     updates        id 1, status 2 {status 1}; removes: id 1
- *     ProcessStatusUpdate  iso_timestamp 1, uptime 2 (seconds)
- *
- * Everything else is skipped. And the one message that flapd writes back: ToDataplane with only sequence_number 15.
+ * Felix's messages as the feed socket has them: FromDataplane (from-dataplane.ts) comes in, with endpoints by their
+ * numbers, and the one message that flapd writes back is ToDataplane with only sequence_number 15. And both the other
+ * way round, for those who feed.
  */
-import type { EndpointId, EndpointIndex, EndpointKind } from '../../endpoints/id.js';
+import type { EndpointId, EndpointIndex } from '../../endpoints/id.js';
 import { Status, statusName } from '../../endpoints/status.js';
-import { bytesField, DecodeError, Reader, varintField } from '../../wire/protobuf.js';
+import { bytesField, Reader, varintField } from '../../wire/protobuf.js';
+import { FromDataplaneReader, type ProcessStatus } from './from-dataplane.js';
 import { decodeId, encodeId, IdCache } from './ids.js';
 
-const tag = {
-  processStatus: (3 << 3) | 2,
-  hostUpdate: (4 << 3) | 2,
-  hostRemove: (5 << 3) | 2,
-  workloadUpdate: (6 << 3) | 2,
-  workloadRemove: (7 << 3) | 2,
-  sequenceNumber: 8 << 3,
-  inSync: (10 << 3) | 2,
-  /** Of the messages within. */
-  id: (1 << 3) | 2,
-  status: (2 << 3) | 2,
-  statusName: (1 << 3) | 2,
-  isoTimestamp: (1 << 3) | 2,
-  uptime: (2 << 3) | 1,
-} as const;
-
-/** The heartbeat of a dataplane. */
-export interface ProcessStatus {
-  readonly isoTimestamp: string;
-  readonly uptimeSeconds: number;
-}
+export type { ProcessStatus } from './from-dataplane.js';
 
 /** What one frame said; of several things in one frame the last one counts (they are a oneof). */
 export interface Decoded {
@@ -59,7 +34,7 @@ const hostSlots = 1024;
 export class FromDataplaneDecoder {
   readonly #intern: (id: EndpointId) => EndpointIndex;
   readonly #known = { workload: new IdCache(workloadSlots), host: new IdCache(hostSlots) };
-  readonly #reader = new Reader();
+  readonly #reader = new FromDataplaneReader();
   readonly #decoded: Decoded = {
     kind: 'other',
     endpoint: 0 as EndpointIndex,
@@ -67,9 +42,6 @@ export class FromDataplaneDecoder {
     processStatus: null,
     sequenceNumber: 0,
   };
-  #endpointKind: EndpointKind = 'workload';
-  #idStart = 0;
-  #idEnd = 0;
 
   /** `intern` may throw an InvalidIdError, which decode() passes on. */
   constructor(intern: (id: EndpointId) => EndpointIndex) {
@@ -88,127 +60,22 @@ export class FromDataplaneDecoder {
    */
   decode(bytes: Uint8Array): Readonly<Decoded> {
     const decoded = this.#decoded;
-    decoded.kind = 'other';
-    decoded.processStatus = null;
-    decoded.sequenceNumber = 0;
-    const reader = this.#reader.reset(bytes);
-    while (!reader.done) {
-      const field = reader.tag();
-      switch (field) {
-        case tag.workloadUpdate:
-        case tag.hostUpdate:
-          this.#readStatus(bytes, field === tag.workloadUpdate ? 'workload' : 'host', false);
-          decoded.kind = 'status';
-          break;
-        case tag.workloadRemove:
-        case tag.hostRemove:
-          this.#readStatus(bytes, field === tag.workloadRemove ? 'workload' : 'host', true);
-          decoded.kind = 'status';
-          break;
-        case tag.sequenceNumber:
-          decoded.sequenceNumber = reader.varint();
-          if (!Number.isSafeInteger(decoded.sequenceNumber))
-            throw new DecodeError(`a sequence number of ${decoded.sequenceNumber}: below 2^53 is allowed`);
-          break;
-        case tag.inSync:
-          reader.skip(field);
-          decoded.kind = 'inSync';
-          break;
-        case tag.processStatus:
-          decoded.processStatus = readProcessStatus(new Reader(reader.bytes()));
-          decoded.kind = 'processStatus';
-          break;
-        default:
-          reader.skip(field);
-      }
-    }
-    if (decoded.kind === 'status') decoded.endpoint = this.#endpoint(bytes);
+    const read = this.#reader.read(bytes);
+    decoded.kind = read.kind;
+    decoded.status = read.status;
+    decoded.processStatus = read.processStatus;
+    decoded.sequenceNumber = read.sequenceNumber;
+    if (read.kind === 'status') decoded.endpoint = this.#endpoint(bytes, read);
     return decoded;
   }
 
-  #readStatus(bytes: Uint8Array, kind: EndpointKind, removed: boolean): void {
-    const reader = this.#reader;
-    const end = reader.end;
-    reader.end = reader.enter();
-    let status: Status | null = removed ? Status.removed : null;
-    this.#endpointKind = kind;
-    this.#idStart = -1;
-    while (!reader.done) {
-      const part = reader.tag();
-      if (part === tag.id) {
-        this.#idEnd = reader.enter();
-        this.#idStart = reader.pos;
-        reader.pos = this.#idEnd;
-      } else if (part === tag.status && !removed) {
-        status = readEndpointStatus(reader, bytes);
-      } else {
-        reader.skip(part);
-      }
-    }
-    reader.end = end;
-    if (this.#idStart < 0) throw new DecodeError('an endpoint status without an id');
-    if (status === null) throw new DecodeError('an endpoint status update without a status');
-    this.#decoded.status = status;
-  }
-
-  #endpoint(bytes: Uint8Array): EndpointIndex {
-    const kind = this.#endpointKind;
-    const known = this.#known[kind].get(bytes, this.#idStart, this.#idEnd);
+  #endpoint(bytes: Uint8Array, { endpointKind, idStart, idEnd }: FromDataplaneReader): EndpointIndex {
+    const known = this.#known[endpointKind].get(bytes, idStart, idEnd);
     if (known !== undefined) return known;
-    const endpoint = this.#intern(decodeId(kind, bytes.subarray(this.#idStart, this.#idEnd)));
-    this.#known[kind].set(bytes, this.#idStart, this.#idEnd, endpoint);
+    const endpoint = this.#intern(decodeId(endpointKind, bytes.subarray(idStart, idEnd)));
+    this.#known[endpointKind].set(bytes, idStart, idEnd, endpoint);
     return endpoint;
   }
-}
-
-/** The EndpointStatus that follows. */
-function readEndpointStatus(reader: Reader, bytes: Uint8Array): Status {
-  const end = reader.end;
-  reader.end = reader.enter();
-  let status: Status | null = null;
-  while (!reader.done) {
-    const field = reader.tag();
-    if (field === tag.statusName) status = readStatusName(reader, bytes);
-    else reader.skip(field);
-  }
-  reader.end = end;
-  if (status === null)
-    throw new DecodeError('an endpoint status without a name: up, down or error is allowed');
-  return status;
-}
-
-const statuses = [Status.up, Status.down, Status.error].map((status) => ({
-  status,
-  name: Buffer.from(statusName(status)),
-}));
-
-function readStatusName(reader: Reader, bytes: Uint8Array): Status {
-  const start = reader.pos;
-  const end = reader.enter();
-  const length = end - reader.pos;
-  for (const { status, name } of statuses) {
-    if (name.length !== length) continue;
-    let same = 0;
-    while (same < length && name[same] === bytes[reader.pos + same]) same++;
-    if (same < length) continue;
-    reader.pos = end;
-    return status;
-  }
-  reader.pos = start;
-  const name = reader.string().slice(0, 40);
-  throw new DecodeError(`an endpoint status of ${JSON.stringify(name)}: up, down or error is allowed`);
-}
-
-function readProcessStatus(reader: Reader): ProcessStatus {
-  let isoTimestamp = '';
-  let uptimeSeconds = 0;
-  while (!reader.done) {
-    const field = reader.tag();
-    if (field === tag.isoTimestamp) isoTimestamp = reader.string();
-    else if (field === tag.uptime) uptimeSeconds = reader.double();
-    else reader.skip(field);
-  }
-  return { isoTimestamp, uptimeSeconds };
 }
 
 // --- encoding: for those who write to the feed socket -------------------------------------------------------------

@@ -7,17 +7,18 @@
  *     HostEndpointUpdate      id 1, endpoint 3 {name 1, expected_ipv4_addrs 4, expected_ipv6_addrs 5}
  *     removes                 id 1
  *
+ * A workload endpoint without networks is not reported (section 4): it is read as one that is removed.
  * Not hot: Felix sends these when endpoints come and go, not when they flap.
  */
 import type { Definition } from '../../endpoints/derive.js';
 import type { EndpointId, EndpointKind } from '../../endpoints/id.js';
-import { DecodeError, Reader } from '../../wire/protobuf.js';
-import { decodeId } from './ids.js';
+import { bytesField, DecodeError, Reader } from '../../wire/protobuf.js';
+import { decodeId, encodeId } from './ids.js';
 
 export type ToDataplane =
   /** Everything that there is has been told. */
   | { readonly kind: 'inSync' }
-  /** `networks`: of a workload, without any of which it is not reported (section 4); empty for a host endpoint. */
+  /** `networks`: of a workload, at least one; empty for a host endpoint. */
   | { readonly kind: 'defined'; readonly definition: Definition; readonly networks: readonly string[] }
   | { readonly kind: 'removed'; readonly id: EndpointId }
   | { readonly kind: 'other' };
@@ -73,7 +74,36 @@ function workloadDefinition(update: Uint8Array): ToDataplane {
     interfaceName: endpoint[2]?.at(-1) ?? '',
     active: endpoint[1]?.at(-1) === 'active',
   };
-  return { kind: 'defined', definition, networks: [...(endpoint[5] ?? []), ...(endpoint[6] ?? [])] };
+  const networks = [...(endpoint[5] ?? []), ...(endpoint[6] ?? [])];
+  return networks.length > 0
+    ? { kind: 'defined', definition, networks }
+    : { kind: 'removed', id: definition.id };
+}
+
+/** As a message of Felix's, of the parts that are read alone. Null: there is nothing in it that is read. */
+export function encodeToDataplane(told: ToDataplane): Uint8Array | null {
+  switch (told.kind) {
+    case 'inSync':
+      return bytesField(1);
+    case 'removed':
+      return bytesField(told.id.kind === 'host' ? 10 : 12, encodeId(told.id));
+    case 'defined':
+      return encodeDefinition(told.definition, told.networks);
+    case 'other':
+      return null;
+  }
+}
+
+function encodeDefinition(definition: Definition, networks: readonly string[]): Uint8Array {
+  const id = encodeId(definition.id);
+  const name = definition.interfaceName;
+  if (definition.kind === 'host') {
+    const addresses = definition.expectedIps.map((ip) => bytesField(4, ip));
+    return bytesField(9, id, bytesField(3, bytesField(1, name), ...addresses));
+  }
+  const state = definition.active ? 'active' : 'inactive';
+  const nets = networks.map((network) => bytesField(5, network));
+  return bytesField(11, id, bytesField(5, bytesField(1, state), bytesField(2, name), ...nets));
 }
 
 function idOf(kind: EndpointKind, message: Uint8Array): EndpointId {

@@ -5,6 +5,7 @@ import protobuf from 'protobufjs';
 import type { EndpointId, EndpointIndex } from '../../../../src/endpoints/id.js';
 import { Status, statusName } from '../../../../src/endpoints/status.js';
 import { FrameError, FrameSplitter, frame } from '../../../../src/sources/felix/frames.js';
+import { decodeFromDataplane } from '../../../../src/sources/felix/from-dataplane.js';
 import {
   decodeAck,
   encodeAck,
@@ -78,6 +79,10 @@ function toObject(endpoint: EndpointId, value: Status, sequenceNumber: number): 
   return { [field]: content, sequenceNumber };
 }
 
+/** A workload is never `error`. */
+const reported = (endpoint: EndpointId, value: Status): Status =>
+  endpoint.kind === 'workload' && value === Status.error ? Status.down : value;
+
 describe("Felix's messages", () => {
   it('are read as a kept library has written them', () => {
     const { ids, decoder: one } = decoder();
@@ -85,12 +90,17 @@ describe("Felix's messages", () => {
       fc.property(id, status, fc.nat(), (endpoint, value, sequenceNumber) => {
         const decoded = one.decode(kept(toObject(endpoint, value, sequenceNumber)));
         assert.deepEqual(ids[decoded.endpoint], endpoint);
+        assert.deepEqual(decodeFromDataplane(kept(toObject(endpoint, value, sequenceNumber))), {
+          kind: 'status',
+          id: endpoint,
+          status: decoded.status,
+        });
         assert.deepEqual(
           { ...decoded },
           {
             kind: 'status',
             endpoint: decoded.endpoint,
-            status: value,
+            status: reported(endpoint, value),
             processStatus: null,
             sequenceNumber,
           },
@@ -112,6 +122,19 @@ describe("Felix's messages", () => {
       sequenceNumber: 77,
     });
     assert.equal(decodeAck(encodeAck(2 ** 40)), 2 ** 40);
+  });
+
+  it('of a workload in error are of one that is down, since Neutron would have Nova give the VM up', () => {
+    const { decoder: one } = decoder();
+    const workload: EndpointId = { kind: 'workload', orchestrator: 'o', workload: 'w', endpoint: 'e' };
+    const host: EndpointId = { kind: 'host', endpoint: 'h' };
+    assert.equal(one.decode(encodeStatus(workload, Status.error)).status, Status.down);
+    assert.equal(one.decode(encodeStatus(host, Status.error)).status, Status.error);
+    assert.deepEqual(decodeFromDataplane(encodeStatus(workload, Status.error)), {
+      kind: 'status',
+      id: workload,
+      status: Status.down,
+    });
   });
 
   it('ask for the number of an id once, and know it by its bytes from then on', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import protobuf from 'protobufjs';
-import { decodeToDataplane } from '../../../../src/sources/felix/to-dataplane.js';
+import { decodeToDataplane, encodeToDataplane } from '../../../../src/sources/felix/to-dataplane.js';
 import { DecodeError } from '../../../../src/wire/protobuf.js';
 
 /** The field numbers of Felix's protocol, written by a kept library: what our own decoder is measured against. */
@@ -67,15 +67,22 @@ describe('what Felix tells a dataplane', () => {
             ipv6Nets: v6,
           };
           const ours = { kind: 'workload', orchestrator, workload, endpoint };
-          assert.deepEqual(decodeToDataplane(kept({ workloadEndpointUpdate: { id, endpoint: content } })), {
-            kind: 'defined',
-            definition: { kind: 'workload', id: ours, interfaceName, active: state === 'active' },
-            networks: [...v4, ...v6],
-          });
-          assert.deepEqual(decodeToDataplane(kept({ workloadEndpointRemove: { id } })), {
-            kind: 'removed',
-            id: ours,
-          });
+          const networks = [...v4, ...v6];
+          const told = decodeToDataplane(kept({ workloadEndpointUpdate: { id, endpoint: content } }));
+          assert.deepEqual(
+            told,
+            networks.length > 0
+              ? {
+                  kind: 'defined',
+                  definition: { kind: 'workload', id: ours, interfaceName, active: state === 'active' },
+                  networks,
+                }
+              : { kind: 'removed', id: ours }, // one without networks is not reported
+          );
+          assert.deepEqual(decodeToDataplane(encodeToDataplane(told)!), told);
+          const removed = decodeToDataplane(kept({ workloadEndpointRemove: { id } }));
+          assert.deepEqual(removed, { kind: 'removed', id: ours });
+          assert.deepEqual(decodeToDataplane(encodeToDataplane(removed)!), removed);
         },
       ),
     );
@@ -87,15 +94,16 @@ describe('what Felix tells a dataplane', () => {
         const id = { endpointId: endpoint };
         const content = { name: interfaceName, expectedIpv4Addrs: v4, expectedIpv6Addrs: v6 };
         const ours = { kind: 'host', endpoint };
-        assert.deepEqual(decodeToDataplane(kept({ hostEndpointUpdate: { id, endpoint: content } })), {
+        const told = decodeToDataplane(kept({ hostEndpointUpdate: { id, endpoint: content } }));
+        assert.deepEqual(told, {
           kind: 'defined',
           definition: { kind: 'host', id: ours, interfaceName, expectedIps: [...v4, ...v6] },
           networks: [],
         });
-        assert.deepEqual(decodeToDataplane(kept({ hostEndpointRemove: { id } })), {
-          kind: 'removed',
-          id: ours,
-        });
+        assert.deepEqual(decodeToDataplane(encodeToDataplane(told)!), told);
+        const removed = decodeToDataplane(kept({ hostEndpointRemove: { id } }));
+        assert.deepEqual(removed, { kind: 'removed', id: ours });
+        assert.deepEqual(decodeToDataplane(encodeToDataplane(removed)!), removed);
       }),
     );
   });

@@ -40,6 +40,7 @@ async function run(seed: number, hot: boolean): Promise<StormReport> {
     removals: 0.02,
     production: false,
     chaos: false,
+    flapdKills: 0,
     etcd: { kind: 'embedded', dir: null },
     keep: false,
     settings: new Map(),

@@ -4,6 +4,7 @@ import { connectionOf } from '../daemon/connection.js';
 import { CommandError, ExitCode } from '../daemon/exit.js';
 import { inOwnNamespace, runInOwnNamespace } from '../storm/drive/namespace.js';
 import type { StormEvent, StormListener, StormOptions } from '../storm/options.js';
+import { chaosFlapdKills } from '../storm/plan/faults.js';
 import { describe, passed } from '../storm/report.js';
 import { runStorm } from '../storm/storm.js';
 import { addSettingOptions, seconds, settingsFrom } from './options.js';
@@ -18,6 +19,7 @@ interface Options {
   readonly removals?: number;
   readonly production: boolean;
   readonly chaos: boolean;
+  readonly kills?: number;
   readonly etcd?: string;
   /** True: in a temporary directory. */
   readonly etcdEmbedded?: string | true;
@@ -80,6 +82,7 @@ export function stormCommand(): Command {
     .option('--events', 'say on stderr what goes on, as JSON lines', false)
     .optionsGroup('Faults (those of etcd take --etcd-embedded):')
     .option('--chaos', 'kill flapd ten times at least, and etcd three times at least', false)
+    .option('--kills <n>', '... flapd so many times at least', whole(1, 10_000))
     .option(
       '--etcd-kill-at <share>',
       'kill etcd when flapd has taken this share of the storm, and start it again',
@@ -147,6 +150,8 @@ function check(options: Options): StormOptions {
     );
   if (etcd !== undefined && (chaos || etcdKillAt !== undefined || etcdStopAt !== undefined))
     throw usage("only an etcd of the storm's own is killed or stopped: use --etcd-embedded");
+  if (options.kills !== undefined && !chaos)
+    throw usage('--kills says how often --chaos kills flapd: add --chaos');
   // The carrier counters tell flapd afterwards what an interface did while it was killed, but not of one that is gone.
   const noRemovals = via === 'netlink' && chaos;
   if (noRemovals && (options.removals ?? 0) > 0)
@@ -164,6 +169,7 @@ function check(options: Options): StormOptions {
     removals: options.removals ?? (noRemovals ? 0 : removalsStandard),
     production: options.production,
     chaos,
+    flapdKills: options.kills ?? chaosFlapdKills,
     etcd:
       etcdEmbedded === undefined
         ? { kind: 'urls', connection: connectionOf(settings.values) }

@@ -16,6 +16,8 @@ export interface StormOptions {
   /** All of flapd's standard settings, and two checks more. */
   readonly production: boolean;
   readonly chaos: boolean;
+  /** With chaos: how often flapd is killed at least. */
+  readonly flapdKills: number;
   readonly etcd: EtcdTarget;
   /** Leave the storm's keys in etcd. */
   readonly keep: boolean;

@@ -193,9 +193,9 @@ class Storm {
   }
 
   #faults(plan: Plan, tracker: Tracker, subject: Subject, driver: Driver): Faults {
-    const { seed, chaos, etcdKillAt, etcdStopAt, etcdStopForMs } = this.#options;
+    const { seed, chaos, flapdKills, etcdKillAt, etcdStopAt, etcdStopForMs } = this.#options;
     return new Faults(
-      planFaults({ seed, chaos, etcdKillAt, etcdStopAt, etcdStopForMs }),
+      planFaults({ seed, chaos, flapdKills, etcdKillAt, etcdStopAt, etcdStopForMs }),
       plan.length,
       {
         killFlapd: async () => {

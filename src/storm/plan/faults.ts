@@ -11,13 +11,15 @@ export type FaultKind = Fault['kind'];
 export interface FaultOptions {
   readonly seed: number;
   readonly chaos: boolean;
+  /** With chaos: how often flapd is killed at least. */
+  readonly flapdKills: number;
   /** In (0, 1); null: never. */
   readonly etcdKillAt: number | null;
   readonly etcdStopAt: number | null;
   readonly etcdStopForMs: number;
 }
 
-/** What `--chaos` promises at least. */
+/** What `--chaos` promises at least, unless told otherwise. */
 export const chaosFlapdKills = 10;
 export const chaosEtcdKills = 3;
 
@@ -36,7 +38,7 @@ export function planFaults(options: FaultOptions): readonly Fault[] {
     faults.push({ kind: 'stopEtcd', at: options.etcdStopAt, delayMs: 0, stoppedMs: options.etcdStopForMs });
   if (options.chaos) {
     const random = new Random(options.seed ^ 0x63_68_61_6f);
-    for (const at of spread(random, chaosFlapdKills + random.below(3)))
+    for (const at of spread(random, options.flapdKills + random.below(3)))
       faults.push({ kind: 'killFlapd', at, delayMs: random.below(20) });
     for (const at of spread(random, chaosEtcdKills + random.below(2)))
       faults.push({ kind: 'killEtcd', at, delayMs: random.below(20), downMs: random.below(2 * etcdDownMs) });

@@ -12,6 +12,7 @@ import {
 const quiet: FaultOptions = {
   seed: 7,
   chaos: false,
+  flapdKills: chaosFlapdKills,
   etcdKillAt: null,
   etcdStopAt: null,
   etcdStopForMs: 5000,
@@ -42,6 +43,13 @@ describe('the faults of a storm', () => {
       );
       assert.ok(flapd[0]!.at < 0.1 && flapd.at(-1)!.at > 0.8, `seed ${seed}: not spread`);
     }
+  });
+
+  it('kill flapd as often as they are told to', () => {
+    const faults = planFaults({ ...quiet, chaos: true, flapdKills: 100 });
+    const kills = faults.filter(({ kind }) => kind === 'killFlapd');
+    assert.ok(kills.length >= 100 && kills.length < 103, String(kills.length));
+    assert.equal(new Set(kills.map(({ at }) => at)).size, kills.length, 'each at a moment of its own');
   });
 
   it('hold the storm back until they have come, then let it go on', async () => {

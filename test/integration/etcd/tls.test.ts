@@ -1,93 +1,27 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { openEtcd } from '../../../src/etcd/client.js';
 import { TxnTransport } from '../../../src/etcd/transport.js';
+import { Certificates } from '../../support/certificates.js';
 import { type Etcd, startEtcd } from '../../support/etcd.js';
 import { request, summary } from './fixture.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'flapd-tls-'));
-const path = (name: string) => join(folder, name);
-const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
-
-function makeCa(name: string): void {
-  openssl(
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-days',
-    '2',
-    '-subj',
-    `/CN=${name}`,
-    '-keyout',
-    `${name}.key`,
-    '-out',
-    `${name}.pem`,
-  );
-}
-
-function makeCertificate(name: string, ca: string): void {
-  writeFileSync(path(`${name}.ext`), 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n');
-  openssl(
-    'req',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-subj',
-    `/CN=${name}`,
-    '-keyout',
-    `${name}.key`,
-    '-out',
-    `${name}.csr`,
-  );
-  openssl(
-    'x509',
-    '-req',
-    '-in',
-    `${name}.csr`,
-    '-CA',
-    `${ca}.pem`,
-    '-CAkey',
-    `${ca}.key`,
-    '-CAcreateserial',
-    '-days',
-    '2',
-    '-extfile',
-    `${name}.ext`,
-    '-out',
-    `${name}.pem`,
-  );
-}
+const certificates = new Certificates();
+const path = (name: string) => certificates.path(name);
 
 describe('TLS to etcd', () => {
   let etcd: Etcd;
   before(async () => {
-    makeCa('ca');
-    makeCa('other-ca');
-    makeCertificate('server', 'ca');
-    makeCertificate('client', 'ca');
-    makeCertificate('stranger', 'other-ca');
-    etcd = await startEtcd({
-      args: [
-        `--cert-file=${path('server.pem')}`,
-        `--key-file=${path('server.key')}`,
-        `--trusted-ca-file=${path('ca.pem')}`,
-        '--client-cert-auth=true',
-      ],
-    });
+    certificates.authority('ca');
+    certificates.authority('other-ca');
+    certificates.certificate('server', 'ca');
+    certificates.certificate('client', 'ca');
+    certificates.certificate('stranger', 'other-ca');
+    etcd = await startEtcd({ args: certificates.etcdArgs('server', 'ca') });
   });
   after(async () => {
     await etcd.close();
-    rmSync(folder, { recursive: true });
+    certificates.remove();
   });
 
   const settings = (name: string, ca = 'ca') => ({

@@ -12,7 +12,7 @@ export function statusCommand(): Command {
 }
 
 export function statusText(report: StatusReport): string {
-  const { health, etcd, journal, lanes } = report;
+  const { health, etcd, journal, lanes, dataplane } = report;
   const state = health.ready ? (health.degraded ? 'ready, but degraded' : 'ready') : 'not ready';
   const rows: [string, string][] = [
     ['flapd', `${report.version}, process ${report.pid}, up for ${report.uptimeSeconds} s`],
@@ -21,6 +21,14 @@ export function statusText(report: StatusReport): string {
     ['etcd', `${etcd.endpoints.join(', ')}: ${etcd.up ? 'up' : 'not up'} (${etcd.state})`],
     ['epoch', report.epoch === 0 ? 'not claimed' : String(report.epoch)],
     ['sources', listOf(report.sources, (inSync) => (inSync ? 'in sync' : 'not in sync'))],
+    ...(dataplane === null
+      ? []
+      : [
+          ['dataplane', `up for ${dataplane.uptimeSeconds} s, heard ${dataplane.heardSecondsAgo} s ago`] as [
+            string,
+            string,
+          ],
+        ]),
     ['endpoints', listOf(report.endpoints, String)],
     [
       'pending',

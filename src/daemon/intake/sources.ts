@@ -1,8 +1,10 @@
 /**
  * The sources of a daemon, by `endpoints.from`, and what becomes of their observations:
  *
- *     interfaces  netlink ─► deriver ─┐
- *     feed        feed ───────────────┼─► intake ─► core
+ *     calico      datastore (definitions) ─┐
+ *     felix       driver feed (the same) ──┼─► deriver ─┐
+ *     interfaces  netlink (in all three) ──┘            ├─► intake ─► core
+ *     feed        feed ─────────────────────────────────┘
  *
  * Feeders tell statuses outright. Where endpoints are known from elsewhere as well, these pass the deriver, so that they
  * win over what follows from an interface; where they are all that there is, they go straight to the core.
@@ -12,10 +14,17 @@ import { Deriver } from '../../endpoints/derive.js';
 import type { EndpointRegistry } from '../../endpoints/registry.js';
 import { Source } from '../../endpoints/status.js';
 import type { InterfaceCounters } from '../../journal/journal.js';
+import { DriverFeed } from '../../sources/felix/driver-feed.js';
 import { FeedSource, type FrameResult } from '../../sources/felix/feed.js';
 import { NetlinkSource } from '../../sources/netlink/netlink.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Intake } from './intake.js';
+
+export interface Dataplane {
+  readonly uptimeSeconds: number;
+  /** Monotonic milliseconds. */
+  readonly heardAtMs: number;
+}
 
 export interface SourcesOptions {
   readonly settings: SettingValues;
@@ -36,6 +45,8 @@ export class Sources {
   readonly #deriver: Deriver;
   readonly #netlink: NetlinkSource | null;
   readonly #feed: FeedSource | null;
+  readonly #driverFeed: DriverFeed | null;
+  #dataplane: Dataplane | null = null;
   readonly #frames: Record<FrameResult, number> = {
     ok: 0,
     ignored: 0,
@@ -56,11 +67,19 @@ export class Sources {
     });
     this.#netlink = from === 'feed' ? null : this.#newNetlink();
     this.#feed = settings['feed.socket'] === null ? null : this.#newFeed(settings['feed.socket']);
+    const driverSocket = from === 'calico' || from === 'felix' ? settings['driver.socket'] : null;
+    this.#driverFeed = driverSocket === null ? null : this.#newDriverFeed(driverSocket);
+  }
+
+  /** The last heartbeat of a dataplane; null: none came yet. */
+  get dataplane(): Dataplane | null {
+    return this.#dataplane;
   }
 
   /** Whether what no source names may be taken for gone. */
   get inSync(): boolean {
     const from = this.#options.settings['endpoints.from'];
+    if (from === 'felix') return (this.#netlink?.inSync ?? false) && (this.#driverFeed?.inSync ?? false);
     if (from === 'interfaces') return this.#netlink?.inSync ?? false;
     if (from === 'feed') return this.#feed?.inSync ?? false;
     return false;
@@ -68,14 +87,18 @@ export class Sources {
 
   /** What has not been read yet, though it is there to be read; null: nothing. */
   get waitsFor(): string | null {
-    return this.#netlink?.inSync === false ? 'the interfaces have not been read yet' : null;
+    if (this.#netlink?.inSync === false) return 'the interfaces have not been read yet';
+    const felix = this.#options.settings['endpoints.from'] === 'felix';
+    return felix && !this.inSync ? 'Felix has not told its endpoints yet (flapd felix-driver)' : null;
   }
 
   /** By source. */
   get synced(): ReadonlyMap<string, boolean> {
     return new Map([
       ...(this.#netlink === null ? [] : [['netlink', this.#netlink.inSync] as const]),
-      ...(this.#feed === null ? [] : [['felix', this.#feed.inSync] as const]),
+      ...(this.#feed === null
+        ? []
+        : [['felix', this.#feed.inSync || this.#driverFeed?.inSync === true] as const]),
     ]);
   }
 
@@ -98,25 +121,30 @@ export class Sources {
     await this.#feed?.start();
     const socket = this.#options.settings['feed.socket'];
     if (socket !== null) this.#options.log.info({ socket }, 'the feed socket is open');
+    await this.#driverFeed?.start();
   }
 
   async stop(): Promise<void> {
     await this.#netlink?.stop();
     await this.#feed?.stop();
+    await this.#driverFeed?.stop();
   }
 
   /** Feeders wait until resume(). */
   pause(): void {
     this.#feed?.pause();
+    this.#driverFeed?.pause();
   }
 
   resume(): void {
     this.#feed?.resume();
+    this.#driverFeed?.resume();
   }
 
   /** Everything up to this seq is in the journal for good. */
   durable(seq: number): void {
     this.#feed?.durable(seq);
+    this.#driverFeed?.durable(seq);
   }
 
   /** Endpoints' numbers are given out anew. */
@@ -150,7 +178,48 @@ export class Sources {
         log.info({}, 'the dataplane is in sync: what it has not named is no endpoint');
         onInSync('felix');
       },
+      onProcessStatus: ({ uptimeSeconds }) => this.#heard(uptimeSeconds),
     });
+  }
+
+  /** With `calico`, which endpoints there are is the datastore's to say: Felix has it from there as well. */
+  #newDriverFeed(socketPath: string): DriverFeed {
+    const { settings, intake, log, onInSync } = this.#options;
+    const deriver = this.#deriver;
+    const defines = settings['endpoints.from'] === 'felix';
+    return new DriverFeed({
+      socketPath,
+      group: settings['feed.group'],
+      frameTimeoutMs: settings['feed.frameTimeout'],
+      nowUs,
+      log,
+      onFrame: (result) => {
+        this.#frames[result]++;
+      },
+      events: {
+        defined: (definition, atUs) => {
+          if (defines) deriver.define(definition, Source.felix, atUs);
+          return intake.seq;
+        },
+        removed: (id, atUs) => {
+          if (defines) deriver.undefine(id, Source.felix, atUs);
+          return intake.seq;
+        },
+        told: (id, status, atUs) => {
+          deriver.told(id, status, atUs);
+          return intake.seq;
+        },
+        processStatus: ({ uptimeSeconds }) => this.#heard(uptimeSeconds),
+        inSync: () => {
+          log.info({}, 'Felix has told all its endpoints');
+          onInSync('felix');
+        },
+      },
+    });
+  }
+
+  #heard(uptimeSeconds: number): void {
+    this.#dataplane = { uptimeSeconds, heardAtMs: performance.now() };
   }
 
   #newNetlink(): NetlinkSource {

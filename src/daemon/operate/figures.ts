@@ -39,6 +39,8 @@ export interface StatusReport {
   readonly etcd: { readonly endpoints: readonly string[]; readonly up: boolean; readonly state: string };
   readonly epoch: number;
   readonly sources: Readonly<Record<string, boolean>>;
+  /** The last heartbeat of a dataplane that reports to flapd; null: none came. */
+  readonly dataplane: { readonly uptimeSeconds: number; readonly heardSecondsAgo: number } | null;
   readonly endpoints: Readonly<Record<string, number>>;
   readonly pending: number;
   readonly oldestPendingSeconds: number;
@@ -154,6 +156,7 @@ export class Figures {
     const { version, settings, etcd, driver, sources, metrics, journal } = this.#options;
     const { reporter } = driver;
     const values = settings();
+    const { dataplane } = sources;
     return {
       version,
       pid: process.pid,
@@ -164,6 +167,10 @@ export class Figures {
       etcd: { endpoints: etcd.connection.endpoints, up: reporter.etcdUp, state: reporter.state },
       epoch: reporter.epoch,
       sources: Object.fromEntries(sources.synced),
+      dataplane: dataplane && {
+        uptimeSeconds: dataplane.uptimeSeconds,
+        heardSecondsAgo: Math.round((performance.now() - dataplane.heardAtMs) / 1000),
+      },
       endpoints: Object.fromEntries(this.#endpointCounts()),
       pending: reporter.pending,
       oldestPendingSeconds: this.#oldestPendingSeconds(),

@@ -706,6 +706,8 @@ export class Reporter {
       this.#options.append(pool.seq[slot]!, endpoint, pool.status[slot]! as Status, Source.resync, initial);
       if (this.#table.head[endpoint] === slot) this.#schedule.passedOver(endpoint, nowMs);
     }
+    // Else the gap would look like so many transitions that are not durable yet, and feeders would wait for ever.
+    this.#firstSeq = highest + 1;
   }
 
   #commit(lane: Lane, attempt: Attempt, revision: number, recovered: boolean, nowMs: number): void {

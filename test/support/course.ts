@@ -27,7 +27,7 @@ export interface CourseOptions extends Omit<FlapdOptions, 'etcd'> {
   readonly fromRevision?: number;
 }
 
-/** Between two rounds of flapping: a storm that leaves the machine to the fault as well. */
+/** A storm that leaves something of the machine to the fault as well. */
 const roundPauseMs = 5;
 
 export class Course {
@@ -101,8 +101,8 @@ export class Course {
     await this.#feeder.acknowledged();
   }
 
-  /** Flaps on and on while something happens. */
-  async during<Result>(what: () => Promise<Result>): Promise<Result> {
+  /** Flaps on and on while something happens, with so long a pause after each round. */
+  async during<Result>(what: () => Promise<Result>, pauseMs = roundPauseMs): Promise<Result> {
     let over = false;
     const happening = what().finally(() => {
       over = true;
@@ -110,7 +110,7 @@ export class Course {
     happening.catch(() => undefined); // it is awaited below
     while (!over) {
       await this.flap(1);
-      await new Promise((resolve) => setTimeout(resolve, roundPauseMs));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     return happening;
   }

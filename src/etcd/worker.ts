@@ -1,6 +1,6 @@
 /** A worker thread: carries transactions to etcd over connections of its own. pool.ts starts it. */
 import { workerData } from 'node:worker_threads';
-import { fail } from './faults.js';
+import { fail, requestedFault } from './faults.js';
 import { RateGate } from './gate.js';
 import type { TxnResult, TxnTask, WorkerSettings } from './task.js';
 import { TxnTransport } from './transport.js';
@@ -14,8 +14,11 @@ const transport = new TxnTransport(settings.connection);
 const gate = new RateGate(settings.concurrency);
 
 export default async function carryOut(task: TxnTask): Promise<TxnResult> {
-  const { request, perSecondMax, fault } = task;
-  if (fault !== undefined && settings.faults) fail(fault);
+  const { request, perSecondMax } = task;
+  if (settings.faults) {
+    const fault = task.fault ?? (request === null ? undefined : requestedFault(process.env));
+    if (fault !== undefined) fail(fault);
+  }
   if (request === null) return { answer: { kind: 'committed', revision: 0 }, durationMs: 0, waitedMs: 0 };
   const queuedAtMs = performance.now();
   return gate.run(perSecondMax, async () => {

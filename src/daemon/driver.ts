@@ -103,6 +103,9 @@ export class Driver {
       if (registry.has(endpoint)) this.reporter.restoreTransition(seq, endpoint, status, initial, nowMs);
     });
     this.reporter.restored(recovered.lastSeq, Date.now() * 1000, nowMs);
+    for (const endpoint of recovered.unconfirmed) {
+      if (registry.has(endpoint)) this.reporter.restoreUnconfirmed(endpoint, nowMs);
+    }
     this.#durableSeq = recovered.lastSeq;
   }
 
@@ -206,7 +209,7 @@ export class Driver {
         void this.#send(effect.txn, effect.attempt);
         return;
       case 'committed':
-        this.#journal!.committed(effect.lane, effect.cursor, effect.revision, effect.endpoints, effect.seqs);
+        this.#journal!.committed(effect.lane, effect.cursor, effect.revision, effect.endpoints, effect.seqs, effect.confirm);
         this.#journal!.settled(this.reporter.oldestPendingSeq);
         events.committed(effect, nowMs);
         return;

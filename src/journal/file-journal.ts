@@ -161,9 +161,10 @@ export class FileJournal implements Journal {
     revision: number,
     endpoints: readonly EndpointIndex[],
     seqs: readonly number[],
+    confirm: readonly boolean[],
   ): void {
     this.#state.cursors.set(lane, cursor);
-    this.#writer.lazyBlock.committed(lane, cursor, revision, Date.now() * 1000, endpoints, seqs);
+    this.#writer.lazyBlock.committed(lane, cursor, revision, Date.now() * 1000, endpoints, seqs, confirm);
     this.#writer.later();
   }
 

@@ -14,7 +14,7 @@
  *       1 transition  flags u8 (status, source << 2, initial << 4), endpoint u32, seq f64, observed at f64
  *       2 name        endpoint u32, length u16, status key in UTF-8
  *       3 committed   lane u16, revision f64, at f64, cursor length u32, cursor, count u16, count x (endpoint u32,
- *                     seq f64; NaN: a confirming write)
+ *                     seq f64; NaN: a confirming write; negative: one is still due)
  *       4 counters    ifindex u32, running u8, up u32, down u32, length u8, name in UTF-8
  *       5 status      endpoint u32, status u8
  *       6 last seq    f64

@@ -23,6 +23,8 @@ export interface Recovered {
   /** The newest cursor known to be committed, by lane. */
   readonly cursors: ReadonlyMap<number, Uint8Array>;
   readonly counters: readonly InterfaceCounters[];
+  /** Endpoints whose last status was committed, and was to be put once more. */
+  readonly unconfirmed: readonly EndpointIndex[];
   readonly lastSeq: number;
   /**
    * Calls back with every transition that is not known to be settled, oldest first: the caller knows the cursors.
@@ -61,13 +63,17 @@ export interface Journal {
     observedAtUs: number,
     initial: boolean,
   ): void;
-  /** A lane's cursor is committed in etcd: what it covers need not be sent again. `seqs[i]` is NaN for a confirming write. */
+  /**
+   * A lane's cursor is committed in etcd: what it covers need not be sent again. `seqs[i]` is NaN for a confirming
+   * write; `confirm[i]`: one is still due.
+   */
   committed(
     lane: number,
     cursor: Uint8Array,
     revision: number,
     endpoints: readonly EndpointIndex[],
     seqs: readonly number[],
+    confirm: readonly boolean[],
   ): void;
   counters(counters: InterfaceCounters): void;
   /** Every transition below this seq is settled: committed, or given up. What is older may be deleted. */

@@ -7,6 +7,7 @@ const nothing: Recovered = {
   statuses: new Map(),
   cursors: new Map(),
   counters: [],
+  unconfirmed: [],
   lastSeq: 0,
   forEach: () => undefined,
 };
@@ -42,6 +43,7 @@ export class MemoryJournal implements Journal {
     _revision: number,
     _endpoints: readonly EndpointIndex[],
     _seqs: readonly number[],
+    _confirm: readonly boolean[],
   ): void {}
 
   counters(_counters: InterfaceCounters): void {}

@@ -152,8 +152,8 @@ export function historyOf(
       if (found.length >= 2 * limit)
         for (const { seq: gone } of found.splice(0, limit)) revisions.delete(gone);
     },
-    committed: (lane, cursor, revision, atUs, endpoints, seqs) => {
-      committed.handler.committed!(lane, cursor, revision, atUs, endpoints, seqs);
+    committed: (lane, cursor, revision, atUs, endpoints, seqs, confirm) => {
+      committed.handler.committed!(lane, cursor, revision, atUs, endpoints, seqs, confirm);
       for (let i = 0; i < endpoints.length; i++)
         if (wanted.get(endpoints[i]!) === true) revisions.set(seqs[i]!, revision);
     },

@@ -71,6 +71,7 @@ export class BlockBuilder {
     atUs: number,
     endpoints: readonly EndpointIndex[],
     seqs: readonly number[],
+    confirm: readonly boolean[],
   ): void {
     let at = this.#take(25 + cursor.length + 12 * endpoints.length);
     const view = this.#view;
@@ -85,7 +86,7 @@ export class BlockBuilder {
     at += 2;
     for (let i = 0; i < endpoints.length; i++) {
       view.setUint32(at, endpoints[i]!, true);
-      view.setFloat64(at + 4, seqs[i]!, true);
+      view.setFloat64(at + 4, confirm[i] ? -seqs[i]! : seqs[i]!, true);
       at += 12;
     }
   }
@@ -189,6 +190,7 @@ export interface RecordHandler {
     atUs: number,
     endpoints: readonly EndpointIndex[],
     seqs: readonly number[],
+    confirm: readonly boolean[],
   ): void;
   counters?(counters: InterfaceCounters): void;
   status?(endpoint: EndpointIndex, status: Status): void;
@@ -274,9 +276,12 @@ function readCommitted(bytes: Buffer, view: DataView, start: number, handler: Re
   if (handler.committed === undefined) return length;
   const endpoints: EndpointIndex[] = [];
   const seqs: number[] = [];
+  const confirm: boolean[] = [];
   for (let i = 0, at = countAt + 2; i < count; i++, at += 12) {
     endpoints.push(view.getUint32(at, true) as EndpointIndex);
-    seqs.push(view.getFloat64(at + 4, true));
+    const seq = view.getFloat64(at + 4, true);
+    seqs.push(Math.abs(seq));
+    confirm.push(seq < 0);
   }
   handler.committed(
     view.getUint16(start + 1, true),
@@ -285,6 +290,7 @@ function readCommitted(bytes: Buffer, view: DataView, start: number, handler: Re
     view.getFloat64(start + 11, true),
     endpoints,
     seqs,
+    confirm,
   );
   return length;
 }

@@ -111,6 +111,7 @@ class RecoveredJournal implements Recovered {
   readonly statuses = new Map<EndpointIndex, Status>();
   readonly cursors: ReadonlyMap<number, Uint8Array>;
   readonly counters: readonly InterfaceCounters[];
+  readonly unconfirmed: readonly EndpointIndex[];
   readonly lastSeq: number;
   readonly #directory: JournalDirectory;
   readonly #settledSeq: number;
@@ -130,6 +131,7 @@ class RecoveredJournal implements Recovered {
     });
     this.cursors = new Map(state.cursors);
     this.counters = [...state.counters.values()];
+    this.unconfirmed = state.unconfirmed;
     this.lastSeq = state.lastSeq;
   }
 

@@ -103,9 +103,9 @@ class Salvage {
         handler.transition!(seq, endpoint, status, source, observedAtUs, initial);
         records.transition(seq, endpoint, status, source, observedAtUs, initial);
       },
-      committed: (lane, cursor, revision, atUs, endpoints, seqs) => {
-        handler.committed!(lane, cursor, revision, atUs, endpoints, seqs);
-        records.committed(lane, cursor, revision, atUs, endpoints, seqs);
+      committed: (...committed) => {
+        handler.committed!(...committed);
+        records.committed(...committed);
       },
       counters: (counters) => {
         handler.counters!(counters);

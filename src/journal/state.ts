@@ -23,6 +23,8 @@ export class JournalState {
   /** By endpoint. */
   #statuses = new Uint8Array(256).fill(unknown);
   #lastSeqs = new Float64Array(256);
+  /** A confirming write is due. Of no use to a checkpoint: by the next one it has been put. */
+  readonly #unconfirmed = new Set<EndpointIndex>();
 
   readonly handler: RecordHandler = {
     transition: (seq, endpoint, status) => {
@@ -34,8 +36,12 @@ export class JournalState {
     name: (endpoint, key) => {
       this.names[endpoint] = key;
     },
-    committed: (lane, cursor) => {
+    committed: (lane, cursor, _revision, _atUs, endpoints, _seqs, confirm) => {
       this.cursors.set(lane, cursor);
+      endpoints.forEach((endpoint, i) => {
+        if (confirm[i]) this.#unconfirmed.add(endpoint);
+        else this.#unconfirmed.delete(endpoint);
+      });
     },
     counters: (counters) => {
       this.counters.delete(counters.ifindex); // set again, it is the newest
@@ -59,6 +65,10 @@ export class JournalState {
     return status === undefined || status === unknown ? undefined : (status as Status);
   }
 
+  get unconfirmed(): readonly EndpointIndex[] {
+    return [...this.#unconfirmed];
+  }
+
   lastSeqOf(endpoint: EndpointIndex): number {
     return this.#lastSeqs[endpoint] ?? 0;
   }
@@ -73,7 +83,7 @@ export class JournalState {
       const status = this.status(endpoint);
       if (status !== undefined) block.status(endpoint, status);
     }
-    for (const [lane, cursor] of this.cursors) block.committed(lane, cursor, 0, 0, [], []);
+    for (const [lane, cursor] of this.cursors) block.committed(lane, cursor, 0, 0, [], [], []);
     for (const counters of this.counters.values()) block.counters(counters);
     block.settled(this.settledSeq);
     block.setLastSeq(this.lastSeq);

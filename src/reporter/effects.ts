@@ -35,6 +35,8 @@ export interface Committed {
   readonly seqs: readonly number[];
   /** Monotonic milliseconds at which each was accepted (observed, for a confirming write). */
   readonly acceptedAtMs: readonly number[];
+  /** Whether its reader may miss it, so that it has to be put once more unless another transition comes. */
+  readonly confirm: readonly boolean[];
 }
 
 export type Effect =

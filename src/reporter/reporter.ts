@@ -214,6 +214,11 @@ export class Reporter {
     this.#table.committedAtMs[endpoint] = nowMs;
   }
 
+  /** From the journal, after restored(): the endpoint's last status still has to be put once more. */
+  restoreUnconfirmed(endpoint: EndpointIndex, nowMs: number): void {
+    this.#schedule.unconfirmed(endpoint, nowMs);
+  }
+
   /** From the journal: a transition that may not be committed yet; in seq order. It is durable already. */
   restoreTransition(
     seq: number,
@@ -289,7 +294,8 @@ export class Reporter {
       if (!this.#table.has(endpoint)) continue;
       lane[endpoint] = laneOf(endpoint);
       queued[endpoint] = 0;
-      if (phase[endpoint] === Phase.ready) this.#laneOf(endpoint).queue(endpoint);
+      if (phase[endpoint] === Phase.ready || phase[endpoint] === Phase.confirmReady)
+        this.#laneOf(endpoint).queue(endpoint);
     }
     for (const slot of slots.sort((a, b) => this.#pool.seq[a]! - this.#pool.seq[b]!)) {
       this.#laneOf(this.#pool.endpoint[slot]! as EndpointIndex).append(slot);
@@ -680,6 +686,7 @@ export class Reporter {
         lane.take(endpoint);
         this.#table.committedAtMs[endpoint] = nowMs; // it may have come just before the claim
         this.#schedule.passedOver(endpoint, nowMs);
+        this.#schedule.unconfirmed(endpoint, nowMs);
       }
       slot = next;
     }
@@ -722,11 +729,12 @@ export class Reporter {
     lane.endpointsMax = Number.POSITIVE_INFINITY;
     this.#permitted(lane, endpoints[0], nowMs);
     this.#revision = Math.max(this.#revision, revision);
-    for (let i = 0; i < endpoints.length; i++) {
-      this.#table.busyInResync[endpoints[i]!] = this.#resyncRun;
+    const { builtAtMs } = attempt;
+    const confirm = endpoints.map((endpoint, i) => {
+      this.#table.busyInResync[endpoint] = this.#resyncRun;
       const confirming = attempt.slots[i] === none;
-      this.#schedule.committed(endpoints[i]!, statuses[i]!, confirming, outage, attempt.builtAtMs, nowMs);
-    }
+      return this.#schedule.committed(endpoint, statuses[i]!, confirming, outage, builtAtMs, nowMs);
+    });
     if (inflight !== null && inflight !== attempt) this.#unwind(lane, inflight, new Set(endpoints));
     this.#effects.push({
       kind: 'committed',
@@ -738,6 +746,7 @@ export class Reporter {
       statuses,
       seqs: attempt.txn.seqs,
       acceptedAtMs: attempt.acceptedAtMs,
+      confirm,
     });
   }
 

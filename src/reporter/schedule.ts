@@ -89,7 +89,7 @@ export class Schedule {
 
   /**
    * The endpoint's head, or its confirming write, was committed and taken out: at some time between `sentAtMs` and now.
-   * `outage`: etcd was away just now.
+   * `outage`: etcd was away just now. Returns whether its reader may miss it, so that a confirming write is due.
    */
   committed(
     endpoint: EndpointIndex,
@@ -98,7 +98,7 @@ export class Schedule {
     outage: boolean,
     sentAtMs: number,
     nowMs: number,
-  ): void {
+  ): boolean {
     const table = this.#table;
     if (!confirming) {
       const close = sentAtMs - table.committedAtMs[endpoint]! < closeTogetherMs;
@@ -107,21 +107,38 @@ export class Schedule {
       table.confirm[endpoint] = 0;
     }
     table.committedAtMs[endpoint] = nowMs;
+    const due = table.confirm[endpoint] !== 0 && this.#confirms(endpoint, status);
     if (table.head[endpoint] !== none) {
       this.#headChanged(endpoint, nowMs);
-      return;
-    }
-    const confirm = this.#options.confirm && table.kind[endpoint] === 0 && status !== Status.removed;
-    if (!confirm || table.confirm[endpoint] === 0) {
+    } else if (due) {
+      this.#confirmLater(endpoint, nowMs);
+    } else {
       table.phase[endpoint] = Phase.idle;
-      return;
     }
+    return due;
+  }
+
+  /**
+   * From the journal: an earlier life committed the endpoint's status, or may have, and did not live to put it once
+   * more. How long its reader was blind then is not known.
+   */
+  unconfirmed(endpoint: EndpointIndex, nowMs: number): void {
+    const { head, phase, known, confirm } = this.#table;
+    if (head[endpoint] !== none || phase[endpoint] !== Phase.idle) return;
+    if (!this.#confirms(endpoint, known[endpoint]!)) return;
+    confirm[endpoint] = 2;
+    this.#confirmLater(endpoint, nowMs);
+  }
+
+  #confirms(endpoint: EndpointIndex, status: number): boolean {
+    return this.#options.confirm && this.#table.kind[endpoint] === 0 && status !== Status.removed;
+  }
+
+  #confirmLater(endpoint: EndpointIndex, nowMs: number): void {
     const { confirmAfterMs, confirmAfterOutageMs } = this.#options;
-    table.phase[endpoint] = Phase.confirming;
-    this.#deadlines.set(
-      endpoint,
-      nowMs + (table.confirm[endpoint] === 2 ? confirmAfterOutageMs : confirmAfterMs),
-    );
+    const afterMs = this.#table.confirm[endpoint] === 2 ? confirmAfterOutageMs : confirmAfterMs;
+    this.#table.phase[endpoint] = Phase.confirming;
+    this.#deadlines.set(endpoint, nowMs + afterMs);
   }
 
   /** The endpoint's head was passed over without being sent. */

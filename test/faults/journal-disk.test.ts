@@ -45,7 +45,7 @@ describe('the journal on a full disk', () => {
     const { durableSeq } = journal;
     assert.ok(durableSeq < 51_000, `${durableSeq} durable`);
     entries.push(...append(journal, 51_001, 1000)); // interfaces do not wait
-    journal.committed(1, new Uint8Array([9]), 7, [1 as EndpointIndex], [1]);
+    journal.committed(1, new Uint8Array([9]), 7, [1 as EndpointIndex], [1], [false]);
     rmSync(filler);
     await until('all of it to be durable', () => journal.durableSeq === 52_000);
     await until('it to take all that comes', () => journal.accepting);
@@ -75,7 +75,7 @@ describe('the journal on a full disk', () => {
       () => {
         if (journal.durableSeq > settled) {
           settled = journal.durableSeq;
-          journal.committed(0, new Uint8Array([1]), settled, [], []);
+          journal.committed(0, new Uint8Array([1]), settled, [], [], []);
           journal.settled(settled + 1);
         }
         return settled === 400_000;

@@ -42,7 +42,7 @@ const first = journal.recovered.lastSeq + 1;
 for (let seq = first; seq < first + Number(count); seq += 10) {
   append(journal, seq, 10);
   await journal.flush();
-  journal.committed(0, Uint8Array.of(1, 2, 3), seq, [], []);
+  journal.committed(0, Uint8Array.of(1, 2, 3), seq, [], [], []);
   journal.settled(seq - 40);
 }
 await journal.close();

@@ -32,7 +32,7 @@ async function fill(directory: string): Promise<void> {
   journal.append(3, a, Status.down, Source.netlink, atUs + 2, false);
   await journal.flush();
   journal.append(4, a, Status.removed, Source.datastore, atUs + 3, false);
-  journal.committed(0, Uint8Array.of(1, 1, 1, 0), 77, [a, b], [1, 2]);
+  journal.committed(0, Uint8Array.of(1, 1, 1, 0), 77, [a, b], [1, 2], [false, false]);
   journal.settled(3);
   await journal.close();
 }

@@ -1,12 +1,14 @@
 /** A model of the journal on disk: what was synced survives a crash, what was not may or may not (a torn tail). */
 import type { EndpointIndex } from '../../../src/endpoints/id.js';
 import type { Status } from '../../../src/endpoints/status.js';
+import { JournalState } from '../../../src/journal/state.js';
+import type { Committed } from '../../../src/reporter/effects.js';
 import type { Accepted } from './oracle.js';
 import type { Random } from './random.js';
 
 export type DiskRecord =
   | { readonly kind: 'transition'; readonly accepted: Accepted }
-  | { readonly kind: 'cursor'; readonly lane: number; readonly value: Uint8Array };
+  | { readonly kind: 'committed'; readonly effect: Committed };
 
 export class ModelDisk {
   records: DiskRecord[] = [];
@@ -55,8 +57,21 @@ export class ModelDisk {
 
   cursors(): Map<number, Uint8Array> {
     const cursors = new Map<number, Uint8Array>();
-    for (const record of this.records) if (record.kind === 'cursor') cursors.set(record.lane, record.value);
+    for (const record of this.records) {
+      if (record.kind === 'committed') cursors.set(record.effect.lane, record.effect.cursor);
+    }
     return cursors;
+  }
+
+  /** Endpoints with a confirming write still due, as the journal's own account has it. */
+  unconfirmed(): readonly EndpointIndex[] {
+    const state = new JournalState();
+    for (const record of this.records) {
+      if (record.kind !== 'committed') continue;
+      const { lane, cursor, revision, endpoints, seqs, confirm } = record.effect;
+      state.handler.committed!(lane, cursor, revision, 0, endpoints, seqs, confirm);
+    }
+    return state.unconfirmed;
   }
 
   statuses(): Map<EndpointIndex, Status> {

@@ -67,6 +67,7 @@ export class Instance {
       plan.journalLosses === 1 && plan.crashes + plan.takeovers === 0 && random.chance(0.5);
     const firstSeq = !clockSetBack ? Math.floor(clock.nowMs * 1000) : 0;
     this.reporter.restored(disk.lastSeq, firstSeq, clock.nowMs);
+    for (const endpoint of disk.unconfirmed()) this.reporter.restoreUnconfirmed(endpoint, clock.nowMs);
     if (random.chance(0.5)) this.startObserving();
     this.poll();
   }
@@ -171,7 +172,7 @@ export class Instance {
         return;
       }
       case 'committed':
-        this.disk.append({ kind: 'cursor', lane: effect.lane, value: effect.cursor });
+        this.disk.append({ kind: 'committed', effect });
         for (const seq of effect.seqs) if (!Number.isNaN(seq)) this.#world.acknowledged.add(seq);
         return;
       case 'fenced':

@@ -235,8 +235,7 @@ export class World {
   /** Section 9: a final value that came too close to the one before is put once more. */
   #checkConfirmation(endpoint: EndpointIndex): void {
     const { schedule } = this.plan.reporter;
-    const disturbed =
-      this.plan.crashes + this.plan.journalLosses + this.plan.takeovers + this.plan.setBacks > 0;
+    const disturbed = this.plan.journalLosses + this.plan.takeovers + this.plan.setBacks > 0;
     if (!schedule.confirm || disturbed || kindOf(endpoint) !== 0) return;
     const history = this.etcd.history(endpoint);
     const confirmed = history.findLastIndex((revision) => Number.isNaN(revision.seq));

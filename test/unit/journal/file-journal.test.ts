@@ -24,7 +24,7 @@ describe('the journal', () => {
     const journal = await openJournal(folder.path);
     for (let i = 0; i < 10; i++) journal.nameEndpoint(endpoint(i), `/key/${i}`);
     const entries = append(journal, 1, 100);
-    journal.committed(2, new Uint8Array([1, 2, 3]), 77, [endpoint(3)], [3]);
+    journal.committed(2, new Uint8Array([1, 2, 3]), 77, [endpoint(3)], [3], [true]);
     journal.counters({ ifindex: 5, name: 'tap5', running: true, upCount: 7, downCount: 6 });
     await journal.flush();
     assert.equal(journal.durableSeq, 100);
@@ -41,7 +41,12 @@ describe('the journal', () => {
       { ifindex: 5, name: 'tap5', running: true, upCount: 7, downCount: 6 },
     ]);
     assert.equal(again.recovered.lastSeq, 100);
+    assert.deepEqual(again.recovered.unconfirmed, [3]);
+    again.committed(2, new Uint8Array([1, 2, 4]), 78, [endpoint(3)], [Number.NaN], [false]);
     await again.close();
+    const confirmed = await openJournal(folder.path);
+    assert.deepEqual(confirmed.recovered.unconfirmed, []);
+    await confirmed.close();
     folder.remove();
   });
 

@@ -111,6 +111,7 @@ class World {
       one.seq,
       [one.endpoint as EndpointIndex],
       [one.seq],
+      [false],
     );
     this.#journal.settled(one.seq);
   }

@@ -60,11 +60,28 @@ export function etcdBinary(version: EtcdVersion = '3.5'): string {
   return path;
 }
 
-export async function startEtcd({ version = '3.5', args = [], ...options }: EtcdOptions = {}): Promise<Etcd> {
+export async function startEtcd(options: EtcdOptions = {}): Promise<Etcd> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await startOne(options);
+    } catch (error) {
+      // A port that was free a moment ago may have been given to somebody else meanwhile.
+      const taken = options.port === undefined && /address already in use/.test(String(error));
+      if (!taken || attempt === 5) throw error;
+    }
+  }
+}
+
+async function startOne({ version = '3.5', args = [], ...options }: EtcdOptions): Promise<Etcd> {
   const [port, peerPort] = [options.port ?? (await freePort()), await freePort()];
   const member = new Member('test', version, port, peerPort, `test=http://127.0.0.1:${peerPort}`);
   if (options.snapshot !== undefined) member.restore(options.snapshot);
-  await member.start(args);
+  try {
+    await member.start(args);
+  } catch (error) {
+    await member.close();
+    throw error;
+  }
   return member;
 }
 

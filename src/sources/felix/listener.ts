@@ -109,8 +109,12 @@ export class Listener {
     if (this.#paused) connection.pause();
   }
 
+  /** Those that have said nothing yet first: else many that connect at once would push out one that only pauses. */
   #closeOldestIdle(): void {
-    const [oldest] = [...this.#connections].sort((a, b) => a.heardAtMs - b.heardAtMs);
+    const silent = [...this.#connections].filter(({ chunks }) => chunks === 0);
+    const [oldest] = (silent.length > 0 ? silent : [...this.#connections]).sort(
+      (a, b) => a.heardAtMs - b.heardAtMs,
+    );
     oldest?.giveWay('another one connects, and this one was silent the longest');
   }
 

@@ -32,7 +32,8 @@ export async function checkEtcd(wanted: EtcdWanted): Promise<Finding[]> {
     const seen = await look(members);
     const findings = judgeReach(seen);
     const working = members.find((_, i) => answers(seen[i]!));
-    if (working === undefined)
+    // Without a leader, every question would wait for its deadline.
+    if (working === undefined || findings.some(({ id }) => id === 'etcd-no-leader'))
       return [...findings, judgeFelix(wanted.felixReporting, wanted.values.host, unreadResources)];
     return [...findings, ...(await checkContents(working, wanted))];
   } finally {

@@ -13,11 +13,10 @@ export interface Seen {
 /** Asks all members at a time. */
 export function look(members: readonly Member[]): Promise<Seen[]> {
   return Promise.all(
-    members.map(async (member) => ({
-      endpoint: member.endpoint,
-      status: await member.status(),
-      alarms: await member.alarms(),
-    })),
+    members.map(async (member) => {
+      const [status, alarms] = await Promise.all([member.status(), member.alarms()]);
+      return { endpoint: member.endpoint, status, alarms };
+    }),
   );
 }
 

@@ -12,8 +12,12 @@ interface Fault {
 
 const faults: readonly Fault[] = [
   {
-    what: 'reads may be stale after a pause of the process (#20418), and transactions may get around permissions',
+    what: 'reads may be stale after a pause of the process (#20418)',
     since: { '3.4': 20 },
+    fixed: { '3.4': 42, '3.5': 28, '3.6': 9 },
+  },
+  {
+    what: 'nested transactions may get around permissions (CVE-2026-33343)',
     fixed: { '3.4': 42, '3.5': 28, '3.6': 9 },
   },
   { what: 'a crash may leave the members different', fixed: { '3.5': 3 } },

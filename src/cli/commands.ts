@@ -45,6 +45,13 @@ const commands: ReadonlyMap<string, Listed> = new Map([
     },
   ],
   [
+    'felix-driver',
+    {
+      about: 'stands between Felix and its dataplane driver, and tells flapd what passes',
+      load: async () => (await import('./felix-driver.js')).felixDriverCommand(),
+    },
+  ],
+  [
     'watch',
     {
       about: 'follows the status keys in etcd, as Neutron would see them',

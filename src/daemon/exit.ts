@@ -17,6 +17,9 @@ export const ExitCode = {
   /** Fenced by another flapd, or refused. */
   denied: 77,
   config: 78,
+  /** As a shell says it of a program (felix-driver): it cannot be executed; it is not there. */
+  notExecutable: 126,
+  notFound: 127,
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 

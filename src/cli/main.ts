@@ -10,6 +10,7 @@ const expected: ReadonlyMap<unknown, ExitCode> = new Map<unknown, ExitCode>([
   ['ETCD_ENDPOINT_INVALID', ExitCode.config],
   ['ETCD_FILE_UNREADABLE', ExitCode.config],
   ['ETCD_CREDENTIALS_INCOMPLETE', ExitCode.config],
+  ['ETCD_CREDENTIALS_UNUSABLE', ExitCode.config],
   ['FEED_SOCKET', ExitCode.system],
   ['HTTP_ADDRESS', ExitCode.system],
   ['JOURNAL_DAMAGED', ExitCode.journalDamaged],

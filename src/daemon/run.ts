@@ -73,6 +73,7 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
     started = daemon.start();
     await Promise.race([started, ended]);
     const code = await ended;
+    await started.catch(() => undefined); // what has only half started cannot be stopped
     const left =
       code === ExitCode.ok ? await daemon.stop(daemon.settings['shutdown.drain']) : await daemon.abort();
     if (code !== ExitCode.ok) return code;
@@ -87,6 +88,9 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
         : 'transitions are left in the journal for the next start',
     );
     return ExitCode.backlog;
+  } catch (error) {
+    await daemon.abort(); // what has started already would keep the process from ending
+    throw error;
   } finally {
     if (timer !== null) clearTimeout(timer);
     process.off('SIGTERM', onSignal);

@@ -116,6 +116,11 @@ export class Feeder {
     );
   }
 
+  /** Frames sent and not acknowledged. */
+  get unacknowledged(): number {
+    return this.#sent - this.#acknowledged;
+  }
+
   async end(): Promise<void> {
     await this.#client.end();
   }

@@ -1,5 +1,6 @@
 /** Faults made with strace's injection, which works on node's file system threads too. */
 import { spawn } from 'node:child_process';
+import { until } from './waiting.js';
 
 export interface Traced {
   readonly code: number | null;
@@ -45,4 +46,37 @@ export function runTraced(injections: readonly string[], args: readonly string[]
       else resolve({ code, signal, stdout, stderr });
     });
   });
+}
+
+/** Injects a fault into a process that runs, from now on; returns how to end that. */
+export async function traceRunning(pid: number, injection: string): Promise<() => Promise<void>> {
+  const call = injection.slice(0, injection.indexOf(':'));
+  const args = [
+    '-f',
+    '-p',
+    String(pid),
+    '-o',
+    '/dev/null',
+    '-e',
+    `trace=${call}`,
+    '-e',
+    `inject=${injection}`,
+  ];
+  const child = spawn('strace', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  let said = '';
+  child.stderr.on('data', (data: Buffer) => {
+    said += data.toString();
+  });
+  child.on('error', (error) => {
+    said += `not permitted: ${error.message}`;
+  });
+  await until('strace to have attached', () => {
+    if (/not permitted/.test(said)) throw new Error(`this test needs strace, allowed to trace: ${said}`);
+    return said.includes('attached');
+  });
+  return async () => {
+    child.kill('SIGTERM');
+    await ended;
+  };
 }

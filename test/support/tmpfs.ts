@@ -24,6 +24,10 @@ export class Tmpfs {
     execFileSync('mount', ['-o', 'remount,ro', this.path]);
   }
 
+  writable(): void {
+    execFileSync('mount', ['-o', 'remount,rw', this.path]);
+  }
+
   remove(): void {
     execFileSync('umount', ['-l', this.path]);
     rmdirSync(this.path);

@@ -108,9 +108,8 @@ describe('flapd felix-driver', { timeout: 60_000 }, () => {
     assert.equal(none.code, 64);
     assert.match(none.stderr, /Felix's pipes are expected as file descriptors 3 and 4/);
     // With one of them alone the other's number is taken by something of node's own.
-    const main =
-      process.execArgv.length >= 0 && new URL('../../../src/cli/main.js', import.meta.url).pathname;
-    const one = spawnSync(process.execPath, [String(main), 'felix-driver', '--', '/bin/true'], {
+    const main = fileURLToPath(new URL('../../../src/cli/main.js', import.meta.url));
+    const one = spawnSync(process.execPath, [main, 'felix-driver', '--', '/bin/true'], {
       stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
       encoding: 'utf8',
     });

@@ -19,9 +19,10 @@ async function relay(deaf: boolean): Promise<void> {
   const ways = [pipeline(process.stdin, output)];
   if (deaf) closeSync(3);
   else ways.push(pipeline(new Socket({ fd: 3, readable: true, writable: false }), process.stdout));
-  for (const ended of await Promise.allSettled(ways))
-    if (ended.status === 'rejected')
-      process.stderr.write(`fake driver: ${(ended.reason as NodeJS.ErrnoException).code}\n`);
+  const noting = ways.map((way) =>
+    way.catch((error: NodeJS.ErrnoException) => process.stderr.write(`fake driver: ${error.code}\n`)),
+  );
+  await Promise.all(noting);
   process.exit(0);
 }
 

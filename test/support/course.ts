@@ -115,6 +115,11 @@ export class Course {
     return happening;
   }
 
+  /** Another flapd with the same arguments, for a test that does not let it get far. */
+  launch(): Promise<Flapd> {
+    return Flapd.start(this.#options);
+  }
+
   /** Another life of flapd, after the first one has ended, with other arguments or another environment if given. */
   async again(changes: Partial<FlapdOptions> = {}): Promise<void> {
     this.#flapd = await Flapd.start({ ...this.#options, ...changes });

@@ -63,7 +63,7 @@ function makeCore(): () => void {
     random: () => 0,
     append: (seq) => reporter.durable(seq, 0),
   });
-  for (const endpoint of endpoints) reporter.addEndpoint(endpoint, 'workload', 0, 100);
+  for (const endpoint of endpoints) reporter.queues.addEndpoint(endpoint, 'workload', 0, 100);
   reporter.poll(0);
   reporter.claimAnswered({ kind: 'claimed', claim: cursor, epoch: 1, revision: 1, cursors: [null] }, 0);
   reporter.seed([], 0);

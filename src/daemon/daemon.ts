@@ -140,7 +140,7 @@ export class Daemon {
   }
 
   get pending(): number {
-    return this.#driver.reporter.pending;
+    return this.#driver.reporter.queues.pending;
   }
 
   get httpPort(): number | null {
@@ -420,8 +420,8 @@ export class Daemon {
     const nowMs = performance.now();
     let forgotten = 0;
     for (const endpoint of [...this.#registry.indexes()]) {
-      if (!this.#driver.reporter.forgettable(endpoint, nowMs)) continue;
-      this.#driver.reporter.forget(endpoint);
+      if (!this.#driver.reporter.queues.forgettable(endpoint, nowMs)) continue;
+      this.#driver.reporter.queues.forget(endpoint);
       this.#encoder.forget(endpoint);
       this.#registry.forget(endpoint);
       forgotten++;
@@ -447,9 +447,9 @@ export class Daemon {
     if (this.#stopping) return;
     const { reporter } = this.#driver;
     const verdict = this.#throttle.judge({
-      pending: reporter.pending,
+      pending: reporter.queues.pending,
       pendingMax: this.#options.settings['queue.maxPending'],
-      unsynced: reporter.lastSeq - Math.max(this.#durableSeq, reporter.firstSeq - 1),
+      unsynced: reporter.queues.lastSeq - Math.max(this.#durableSeq, reporter.queues.firstSeq - 1),
       accepting: this.#journal?.accepting ?? true,
     });
     if (verdict === 'pause') this.#sources.pause();

@@ -14,7 +14,8 @@ import type { WorkerPool } from '../etcd/pool.js';
 import type { Journal } from '../journal/journal.js';
 import { encodeCursor } from '../reporter/cursor.js';
 import type { Committed, Effect, Txn } from '../reporter/effects.js';
-import { type Observed, Reporter, type ReporterLimits, type ReporterOptions } from '../reporter/reporter.js';
+import type { Observed } from '../reporter/queues.js';
+import { Reporter, type ReporterLimits, type ReporterOptions } from '../reporter/reporter.js';
 
 export interface DriverEvents {
   accepted(source: Source, status: Status): void;
@@ -94,17 +95,18 @@ export class Driver {
     for (const [endpoint, key] of recovered.endpoints) {
       if (registry.restore(endpoint, key)) this.introduce(endpoint);
     }
-    for (const [lane, value] of recovered.cursors) this.reporter.restoreCursor(lane, value);
+    for (const [lane, value] of recovered.cursors) this.reporter.queues.restoreCursor(lane, value);
     for (const [endpoint, status] of recovered.statuses) {
-      if (registry.has(endpoint)) this.reporter.restoreStatus(endpoint, status, nowMs);
+      if (registry.has(endpoint)) this.reporter.queues.restoreStatus(endpoint, status, nowMs);
     }
     // Some of these are committed: the cursors that come with the claim tell which.
     recovered.forEach((seq, endpoint, status, _source, _observedAtUs, initial) => {
-      if (registry.has(endpoint)) this.reporter.restoreTransition(seq, endpoint, status, initial, nowMs);
+      if (registry.has(endpoint))
+        this.reporter.queues.restoreTransition(seq, endpoint, status, initial, nowMs);
     });
-    this.reporter.restored(recovered.lastSeq, Date.now() * 1000, nowMs);
+    this.reporter.queues.restored(recovered.lastSeq, Date.now() * 1000, nowMs);
     for (const endpoint of recovered.unconfirmed) {
-      if (registry.has(endpoint)) this.reporter.restoreUnconfirmed(endpoint, nowMs);
+      if (registry.has(endpoint)) this.reporter.queues.restoreUnconfirmed(endpoint, nowMs);
     }
     this.#durableSeq = recovered.lastSeq;
   }
@@ -113,10 +115,10 @@ export class Driver {
   introduce(endpoint: EndpointIndex): void {
     const { registry } = this.#options;
     const key = registry.key(endpoint);
-    this.reporter.addEndpoint(
+    this.reporter.queues.addEndpoint(
       endpoint,
       registry.kind(endpoint),
-      laneOf(key, this.reporter.lanes),
+      laneOf(key, this.reporter.queues.lanes.length),
       Buffer.byteLength(key),
     );
   }
@@ -209,8 +211,15 @@ export class Driver {
         void this.#send(effect.txn, effect.attempt);
         return;
       case 'committed':
-        this.#journal!.committed(effect.lane, effect.cursor, effect.revision, effect.endpoints, effect.seqs, effect.confirm);
-        this.#journal!.settled(this.reporter.oldestPendingSeq);
+        this.#journal!.committed(
+          effect.lane,
+          effect.cursor,
+          effect.revision,
+          effect.endpoints,
+          effect.seqs,
+          effect.confirm,
+        );
+        this.#journal!.settled(this.reporter.queues.oldestPendingSeq);
         events.committed(effect, nowMs);
         return;
       case 'claim':
@@ -270,7 +279,7 @@ export class Driver {
    */
   async #changeLanes(request: ClaimRequest, claimed: Claimed): Promise<ClaimOutcome> {
     this.#setLanes(claimed.lanes);
-    const { complete, number, highest } = this.reporter.review(claimed.cursors);
+    const { complete, number, highest } = this.reporter.queues.review(claimed.cursors);
     if (!complete) return claimed;
     const cursors = Array.from({ length: request.lanes }, () => encodeCursor(number + 1, highest, [], []));
     return changeLanes(this.#options.client(), request, claimed, cursors);
@@ -278,8 +287,8 @@ export class Driver {
 
   #setLanes(lanes: number): void {
     const { registry } = this.#options;
-    if (lanes !== this.reporter.lanes)
-      this.reporter.setLanes(lanes, (endpoint) => laneOf(registry.key(endpoint), lanes));
+    if (lanes !== this.reporter.queues.lanes.length)
+      this.reporter.queues.setLanes(lanes, (endpoint) => laneOf(registry.key(endpoint), lanes));
   }
 
   #encode(txn: Txn): Uint8Array {

@@ -41,7 +41,7 @@ export class Intake {
 
   /** The seq after which all that was handed over so far is accepted, once it is durable. */
   get seq(): number {
-    return this.#options.driver.reporter.lastSeq;
+    return this.#options.driver.reporter.queues.lastSeq;
   }
 
   /** Throws an InvalidIdError for an id that no key can hold, and where there are too many. */
@@ -69,7 +69,7 @@ export class Intake {
     this.ignored.queue_full++;
     saying.once(
       'queue',
-      { pending: driver.reporter.pending },
+      { pending: driver.reporter.queues.pending },
       'the queues are full: from now on only final states are reported, until there is room',
     );
   }

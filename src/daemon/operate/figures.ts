@@ -4,6 +4,7 @@ import type { EndpointId } from '../../endpoints/id.js';
 import type { EndpointRegistry } from '../../endpoints/registry.js';
 import { Status, statusName } from '../../endpoints/status.js';
 import type { Journal } from '../../journal/journal.js';
+import type { LaneReport } from '../../reporter/queues.js';
 import { type Health, judge } from '../../telemetry/health.js';
 import type { Metrics, Readings } from '../../telemetry/metrics.js';
 import type { Driver } from '../driver.js';
@@ -55,15 +56,6 @@ export interface StatusReport {
   };
 }
 
-export interface LaneReport {
-  readonly lane: number;
-  readonly pending: number;
-  readonly inflight: boolean;
-  /** Failed tries since its last commit. */
-  readonly failures: number;
-  readonly ack: number;
-}
-
 /** `flapd endpoints --json`: one endpoint. */
 export interface EndpointReport {
   readonly key: string;
@@ -89,7 +81,7 @@ export class Figures {
     return {
       accepted: intake.accepted,
       ignored: new Map(Object.entries(intake.ignored)),
-      pending: reporter.pending,
+      pending: reporter.queues.pending,
       oldestPendingSeconds: this.#oldestPendingSeconds(),
       endpoints: this.#endpointCounts(),
       lanesInflight: reporter.lanesInflight,
@@ -129,7 +121,7 @@ export class Figures {
       },
       {
         name: 'queue',
-        ok: reporter.pending < settings()['queue.maxPending'],
+        ok: reporter.queues.pending < settings()['queue.maxPending'],
         degradesOnly: true,
         reason: 'full: only final states are reported',
       },
@@ -147,7 +139,7 @@ export class Figures {
       etcd: etcd.connection.endpoints.join(', '),
       epoch: driver.reporter.epoch,
       endpoints: registry.size,
-      pending: driver.reporter.pending,
+      pending: driver.reporter.queues.pending,
       committed: metrics.committed,
     };
   }
@@ -172,11 +164,11 @@ export class Figures {
         heardSecondsAgo: Math.round((performance.now() - dataplane.heardAtMs) / 1000),
       },
       endpoints: Object.fromEntries(this.#endpointCounts()),
-      pending: reporter.pending,
+      pending: reporter.queues.pending,
       oldestPendingSeconds: this.#oldestPendingSeconds(),
       committed: metrics.committed,
       rate: reporter.rate,
-      lanes: reporter.laneReports(),
+      lanes: reporter.queues.laneReports(),
       journal: {
         directory: values['journal.dir'],
         bytes: journal()?.bytes ?? 0,
@@ -190,13 +182,13 @@ export class Figures {
     const { etcd, registry, driver } = this.#options;
     const listed = withEtcd ? (await listStatuses(etcd.client, registry)).statuses : null;
     const endpoints = [...registry.indexes()].map((endpoint): EndpointReport => {
-      const status = driver.reporter.status(endpoint);
+      const status = driver.reporter.queues.status(endpoint);
       const inEtcd = listed?.get(endpoint);
       return {
         key: registry.key(endpoint),
         id: registry.id(endpoint),
         status: status === undefined ? null : statusName(status),
-        pending: driver.reporter.pendingOf(endpoint),
+        pending: driver.reporter.queues.pendingOf(endpoint),
         ...(listed !== null && {
           inEtcd: inEtcd === undefined ? null : inEtcd === null ? 'unreadable' : statusName(inEtcd),
         }),
@@ -206,7 +198,7 @@ export class Figures {
   }
 
   #oldestPendingSeconds(): number {
-    const oldestMs = this.#options.driver.reporter.oldestPendingMs;
+    const oldestMs = this.#options.driver.reporter.queues.oldestPendingMs;
     return oldestMs === null ? 0 : (performance.now() - oldestMs) / 1000;
   }
 
@@ -215,7 +207,7 @@ export class Figures {
     const { registry, driver } = this.#options;
     const counts = new Map<string, number>();
     for (const endpoint of registry.indexes()) {
-      const status = driver.reporter.status(endpoint);
+      const status = driver.reporter.queues.status(endpoint);
       if (status === undefined || status === Status.removed) continue;
       const labels = `${registry.kind(endpoint)} ${statusName(status)}`;
       counts.set(labels, (counts.get(labels) ?? 0) + 1);

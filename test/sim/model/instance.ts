@@ -46,28 +46,28 @@ export class Instance {
       append: (seq, endpoint, status, _source, initial) => this.#append(seq, endpoint, status, initial),
     });
     for (let endpoint = 0 as EndpointIndex; endpoint < plan.endpoints; endpoint++) {
-      this.reporter.addEndpoint(
+      this.reporter.queues.addEndpoint(
         endpoint,
         world.kind(endpoint),
         endpoint % plan.reporter.lanes,
         world.keyBytes(endpoint),
       );
     }
-    for (const [lane, value] of disk.cursors()) this.reporter.restoreCursor(lane, value);
+    for (const [lane, value] of disk.cursors()) this.reporter.queues.restoreCursor(lane, value);
     for (const [endpoint, status] of disk.statuses())
-      this.reporter.restoreStatus(endpoint, status, clock.nowMs);
+      this.reporter.queues.restoreStatus(endpoint, status, clock.nowMs);
     for (const record of disk.records) {
       if (record.kind !== 'transition') continue;
       const { seq, endpoint, status, initial } = record.accepted;
-      this.reporter.restoreTransition(seq, endpoint, status, initial, clock.nowMs);
+      this.reporter.queues.restoreTransition(seq, endpoint, status, initial, clock.nowMs);
       this.#left.set(endpoint, [...(this.#left.get(endpoint) ?? []), record.accepted]);
     }
     // A journal lost and a clock set back together are survived, as long as no crash follows before the claim is taken.
     const clockSetBack =
       plan.journalLosses === 1 && plan.crashes + plan.takeovers === 0 && random.chance(0.5);
     const firstSeq = !clockSetBack ? Math.floor(clock.nowMs * 1000) : 0;
-    this.reporter.restored(disk.lastSeq, firstSeq, clock.nowMs);
-    for (const endpoint of disk.unconfirmed()) this.reporter.restoreUnconfirmed(endpoint, clock.nowMs);
+    this.reporter.queues.restored(disk.lastSeq, firstSeq, clock.nowMs);
+    for (const endpoint of disk.unconfirmed()) this.reporter.queues.restoreUnconfirmed(endpoint, clock.nowMs);
     if (random.chance(0.5)) this.startObserving();
     this.poll();
   }
@@ -77,17 +77,19 @@ export class Instance {
     if (this.#observing) return;
     this.#observing = true;
     this.#world.actual.forEach((status, endpoint) => {
-      const gone = status === Status.removed && this.reporter.status(endpoint as EndpointIndex) === undefined;
+      const gone =
+        status === Status.removed && this.reporter.queues.status(endpoint as EndpointIndex) === undefined;
       if (!gone) this.observe(endpoint as EndpointIndex, status);
     });
   }
 
   observe(endpoint: EndpointIndex, status: Status): void {
     if (!this.alive || !this.#observing) return;
-    const nothingKnown = this.reporter.status(endpoint) === undefined;
-    const before = this.reporter.lastSeq;
+    const nothingKnown = this.reporter.queues.status(endpoint) === undefined;
+    const before = this.reporter.queues.lastSeq;
     this.reporter.observe(endpoint, status, Source.netlink, this.#world.clock.nowMs);
-    const accepted = this.reporter.lastSeq > before ? this.#accepted.get(this.reporter.lastSeq)! : undefined;
+    const accepted =
+      this.reporter.queues.lastSeq > before ? this.#accepted.get(this.reporter.queues.lastSeq)! : undefined;
     if (accepted !== undefined && accepted.initial !== (nothingKnown && !this.#seeded)) {
       throw new Error(`seq ${accepted.seq} wrongly marked as a first sight: ${accepted.initial}`);
     }
@@ -230,9 +232,9 @@ export class Instance {
           return;
         }
         this.epoch = claimed.epoch;
-        const { lastSeq } = this.reporter;
+        const { lastSeq } = this.reporter.queues;
         this.reporter.claimAnswered({ kind: 'claimed', ...claimed }, clock.nowMs);
-        if (this.reporter.lastSeq > lastSeq) this.#renumbered(lastSeq);
+        if (this.reporter.queues.lastSeq > lastSeq) this.#renumbered(lastSeq);
         if (this.reporter.state !== 'seeding') {
           this.poll();
           return;

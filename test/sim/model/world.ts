@@ -136,7 +136,7 @@ export class World {
     if (!this.current.alive) this.current = this.#start(this.current.disk);
     this.#settle(
       'after the faults',
-      () => this.current.reporter.pending === 0 && this.current.reporter.state === 'writing',
+      () => this.current.reporter.queues.pending === 0 && this.current.reporter.state === 'writing',
     );
     // The first may find that etcd was set back, which ends in a new claim and a resync of its own.
     // And where the queues were full, each takes up as much as they hold.
@@ -147,7 +147,7 @@ export class World {
         corrected = corrections ?? Number.POSITIVE_INFINITY;
         done = true;
       });
-      this.#settle('resync', () => done && this.current.reporter.pending === 0);
+      this.#settle('resync', () => done && this.current.reporter.queues.pending === 0);
       this.clock.runUntil(this.clock.nowMs + restMs);
     }
     this.#check();
@@ -158,8 +158,10 @@ export class World {
     const untilMs = this.clock.nowMs + settleMsMax;
     while (!settled()) {
       if (this.clock.step(untilMs)) continue;
-      const { pending, state, lanesInflight } = this.current.reporter;
-      this.problems.push(`${what}: stuck with ${pending} pending, ${lanesInflight} in flight, ${state}`);
+      const { queues, state, lanesInflight } = this.current.reporter;
+      this.problems.push(
+        `${what}: stuck with ${queues.pending} pending, ${lanesInflight} in flight, ${state}`,
+      );
       return;
     }
   }

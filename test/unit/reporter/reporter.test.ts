@@ -38,7 +38,8 @@ class Driven {
       append: (seq) => this.reporter.durable(seq, this.nowMs),
       ...options,
     });
-    for (let i = 0; i < 20; i++) this.reporter.addEndpoint(e(i), i >= 10 ? 'host' : 'workload', 0, 100);
+    for (let i = 0; i < 20; i++)
+      this.reporter.queues.addEndpoint(e(i), i >= 10 ? 'host' : 'workload', 0, 100);
   }
 
   claimed(epoch = 1, cursors: (Uint8Array | null)[] = [null]): this {
@@ -107,7 +108,7 @@ describe("the core, and etcd's answers", () => {
     assert.deepEqual([second.txn.endpoints, second.txn.statuses], [[1], [down]]);
     assert.deepEqual(second.txn.cursorBefore, first.txn.cursorAfter);
     driven.answer(second.attempt, committed).silent();
-    assert.equal(driven.reporter.pending, 0);
+    assert.equal(driven.reporter.queues.pending, 0);
   });
 
   it('unclear: the very same transaction once more, after a while', () => {
@@ -130,7 +131,7 @@ describe("the core, and etcd's answers", () => {
     });
     const effect = driven.poll().find(({ kind }) => kind === 'committed');
     assert.deepEqual(effect?.kind === 'committed' && [effect.recovered, effect.revision], [true, 5]);
-    assert.equal(driven.reporter.pending, 0);
+    assert.equal(driven.reporter.queues.pending, 0);
   });
 
   it('a conflict that shows another claim of a higher epoch: fenced, for good', () => {
@@ -180,7 +181,7 @@ describe("the core, and etcd's answers", () => {
       cursor: { value: first.txn.cursorAfter, modRevision: 5 },
     });
     driven.silent();
-    assert.equal(driven.reporter.pending, 0);
+    assert.equal(driven.reporter.queues.pending, 0);
   });
 
   it('an operation that etcd will never take: isolated, set aside, and passed over by the cursor', () => {
@@ -188,7 +189,7 @@ describe("the core, and etcd's answers", () => {
     const invalid: TxnAnswer = { kind: 'invalid', message: 'bad' };
     let sent = driven.sends();
     const aside: number[] = [];
-    for (let round = 0; round < 20 && driven.reporter.pending > 0; round++) {
+    for (let round = 0; round < 20 && driven.reporter.queues.pending > 0; round++) {
       driven.answer(sent.attempt, sent.txn.endpoints.includes(e(2)) ? invalid : committed);
       const effects = driven.poll();
       for (const effect of effects) if (effect.kind === 'deadLetter') aside.push(effect.endpoint);
@@ -197,8 +198,8 @@ describe("the core, and etcd's answers", () => {
       sent = next;
     }
     assert.deepEqual(aside, [2]);
-    assert.equal(driven.reporter.pending, 0);
-    assert.equal(decodeCursor(sent.txn.cursorAfter).ack, driven.reporter.lastSeq);
+    assert.equal(driven.reporter.queues.pending, 0);
+    assert.equal(decodeCursor(sent.txn.cursorAfter).ack, driven.reporter.queues.lastSeq);
   });
 
   it('permission denied for one kind of endpoint: that kind waits 30 s, the other goes on', () => {
@@ -220,14 +221,14 @@ describe("the core, and etcd's answers", () => {
     driven.answer(attempt, committed);
     driven.sends();
     driven.answer(attempt, { kind: 'invalid', message: '' }).silent();
-    assert.equal(driven.reporter.pending, 1);
+    assert.equal(driven.reporter.queues.pending, 1);
   });
 });
 
 describe('the core, and what it is told', () => {
   it('begins with down what comes back after a removal', () => {
     const driven = new Driven().claimed().observe(1, up, removed, up);
-    assert.equal(driven.reporter.pending, 4);
+    assert.equal(driven.reporter.queues.pending, 4);
   });
 
   it('passes over what etcd has already, of what it saw before it could ask', () => {
@@ -305,10 +306,10 @@ describe('the core, and what it is told', () => {
     const driven = new Driven().claimed().observe(1, up, removed);
     for (let i = 0; i < 2; i++) driven.answer(driven.sends().attempt, committed);
     driven.poll();
-    assert.equal(driven.reporter.forgettable(e(1), driven.nowMs), false);
+    assert.equal(driven.reporter.queues.forgettable(e(1), driven.nowMs), false);
     driven.after(3_600_001);
-    assert.equal(driven.reporter.forgettable(e(1), driven.nowMs), true);
+    assert.equal(driven.reporter.queues.forgettable(e(1), driven.nowMs), true);
     driven.observe(1, up);
-    assert.equal(driven.reporter.forgettable(e(1), driven.nowMs), false);
+    assert.equal(driven.reporter.queues.forgettable(e(1), driven.nowMs), false);
   });
 });

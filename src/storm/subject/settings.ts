@@ -78,7 +78,9 @@ export function isOn(settings: ReadonlyMap<SettingName, string>, name: 'reader.c
   return text === undefined ? definitions[name].standard() : definitions[name].kind.parse(text);
 }
 
-/** flapd's own variables and Felix's would be read by it. What locates etcd's binary, and node's own, stays. */
+/** flapd's own variables and Felix's would be read by it. What asks for faults stays, and node's own. */
 export function subjectEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(FLAPD|FELIX)_/i.test(name)));
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => name === 'FLAPD_FAULTS' || !/^(FLAPD|FELIX)_/i.test(name)),
+  );
 }

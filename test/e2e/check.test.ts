@@ -1,15 +1,7 @@
 /** `flapd check` against set-ups that are really broken: it must name each problem, and a way out. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -17,10 +9,10 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import type { FindingId } from '../../src/check/catalogue.js';
 import type { Finding } from '../../src/check/finding.js';
-import { claimKey } from '../../src/endpoints/key.js';
+import { claimKey, processStatusKeys } from '../../src/endpoints/key.js';
 import { Status } from '../../src/endpoints/status.js';
 import { freePort } from '../../src/etcd/embedded.js';
-import { Authority } from '../support/authority.js';
+import { Certificates } from '../support/certificates.js';
 import { type Ended, flapd, startFlapd } from '../support/command.js';
 import { type Etcd, type EtcdVersion, etcdBinary, startCluster, startEtcd } from '../support/etcd.js';
 import { Flapd, type FlapdOptions } from '../support/flapd.js';
@@ -378,75 +370,83 @@ describe('flapd check, with a broken etcd', () => {
 });
 
 describe('flapd check, with TLS', () => {
-  const certificates = join(folder, 'tls');
-  let authority: Authority;
-  let stranger: Authority;
+  const certificates = new Certificates();
+  const caFile = certificates.path('authority.pem');
   let etcd: Etcd;
   before(async () => {
-    mkdirSync(certificates);
-    authority = new Authority(certificates, 'authority');
-    stranger = new Authority(certificates, 'stranger');
+    certificates.authority('authority', { days: 60 });
+    certificates.authority('stranger');
     etcd = await startTls('server');
   });
-  after(() => etcd.close());
+  after(async () => {
+    await etcd.close();
+    certificates.remove();
+  });
 
-  function startTls(name: string, options: { days?: number; names?: string } = {}, ...args: string[]) {
-    const { cert, key } = authority.issue(name, options);
+  function issue(name: string, authority: string, options: { days?: number; ip?: string } = {}) {
+    certificates.certificate(name, authority, { days: 30, ...options });
+    return { cert: certificates.path(`${name}.pem`), key: certificates.path(`${name}.key`) };
+  }
+  function startTls(name: string, options: { days?: number; ip?: string } = {}, ...args: string[]) {
+    const { cert, key } = issue(name, 'authority', options);
     return startEtcd({ args: [`--cert-file=${cert}`, `--key-file=${key}`, ...args] });
   }
   const with_ = (settings: Record<string, string>) =>
     Object.entries(settings).map(([name, value]) => `--set=etcd.${name}=${value}`);
 
   it('is content with a proper one', async () => {
-    const client = authority.issue('client');
+    const client = issue('client', 'authority');
     const checked = await check(
       `--etcd=${etcd.endpoint}`,
-      ...with_({ caFile: authority.file, certFile: client.cert, keyFile: client.key }),
+      ...with_({ caFile, certFile: client.cert, keyFile: client.key }),
     );
     assert.deepEqual(complaints(checked), []);
     assert.match(checked.findings.map(({ what }) => what).join('\n'), /is whom we asked for, until /);
   });
 
   it('finds a CA that does not vouch for etcd (tls-authority)', async () => {
-    const checked = await check(`--etcd=${etcd.endpoint}`, ...with_({ caFile: stranger.file }));
+    const checked = await check(
+      `--etcd=${etcd.endpoint}`,
+      ...with_({ caFile: certificates.path('stranger.pem') }),
+    );
     const { what } = finds(checked, 'tls-authority', /etcd\.caFile/);
     assert.match(what, /issued by CN=authority/);
   });
 
   it("finds a certificate that has expired, etcd's and our own, and one that will (tls-expired, tls-expires-soon)", async () => {
     const expired = await startTls('expired', { days: -1 });
-    const server = await check(`--etcd=${expired.endpoint}`, ...with_({ caFile: authority.file }));
+    const server = await check(`--etcd=${expired.endpoint}`, ...with_({ caFile }));
     assert.match(finds(server, 'tls-expired', /issued anew/).what, /the certificate of https:/);
     await expired.close();
-    const old = authority.issue('old', { days: -1 });
-    const settings = { caFile: authority.file, certFile: old.cert, keyFile: old.key };
+    const old = issue('old', 'authority', { days: -1 });
+    const settings = { caFile, certFile: old.cert, keyFile: old.key };
     const own = await check(`--etcd=${etcd.endpoint}`, ...with_(settings));
     assert.match(
       finds(own, 'tls-expired', /in place of the old file/).what,
       /flapd's certificate in .*old\.pem/,
     );
-    const soon = authority.issue('soon', { days: 5 });
+    const soon = issue('soon', 'authority', { days: 5 });
     const warned = await check(
       `--etcd=${etcd.endpoint}`,
-      ...with_({ caFile: authority.file, certFile: soon.cert, keyFile: soon.key }),
+      ...with_({ caFile, certFile: soon.cert, keyFile: soon.key }),
     );
     finds(warned, 'tls-expires-soon', /issued anew/);
     assert.equal(warned.code, 0);
   });
 
   it('finds a certificate for another name (tls-name)', async () => {
-    const elsewhere = await startTls('elsewhere', { names: 'DNS:etcd.example' });
-    const checked = await check(`--etcd=${elsewhere.endpoint}`, ...with_({ caFile: authority.file }));
+    const elsewhere = await startTls('elsewhere', { ip: '192.0.2.1' });
+    const checked = await check(`--etcd=${elsewhere.endpoint}`, ...with_({ caFile }));
     const { what } = finds(checked, 'tls-name', /etcd\.endpoints/);
-    assert.match(what, /DNS:etcd\.example/);
+    assert.match(what, /192\.0\.2\.1/);
     await elsewhere.close();
   });
 
   it("finds a key that is another certificate's, and a file that is missing (tls-pair, tls-file)", async () => {
-    const [one, other] = [authority.issue('one'), authority.issue('other')];
-    const pair = with_({ caFile: authority.file, certFile: one.cert, keyFile: other.key });
+    const [one, other] = [issue('one', 'authority'), issue('other', 'authority')];
+    const pair = with_({ caFile, certFile: one.cert, keyFile: other.key });
     finds(await check(`--etcd=${etcd.endpoint}`, ...pair), 'tls-pair', /openssl/);
-    const missing = with_({ caFile: join(certificates, 'nowhere.pem') });
+    const missing = with_({ caFile: certificates.path('nowhere.pem') });
     const { what } = finds(
       await check(`--etcd=${etcd.endpoint}`, ...missing),
       'tls-file',
@@ -456,14 +456,10 @@ describe('flapd check, with TLS', () => {
   });
 
   it('finds that etcd wants a certificate of ours, of an authority that it knows (tls-refused)', async () => {
-    const strict = await startTls('strict', {}, '--client-cert-auth', `--trusted-ca-file=${authority.file}`);
-    finds(
-      await check(`--etcd=${strict.endpoint}`, ...with_({ caFile: authority.file })),
-      'tls-refused',
-      /etcd\.certFile/,
-    );
-    const wrong = stranger.issue('wrong');
-    const settings = with_({ caFile: authority.file, certFile: wrong.cert, keyFile: wrong.key });
+    const strict = await startTls('strict', {}, '--client-cert-auth', `--trusted-ca-file=${caFile}`);
+    finds(await check(`--etcd=${strict.endpoint}`, ...with_({ caFile })), 'tls-refused', /etcd\.certFile/);
+    const wrong = issue('wrong', 'stranger');
+    const settings = with_({ caFile, certFile: wrong.cert, keyFile: wrong.key });
     finds(await check(`--etcd=${strict.endpoint}`, ...settings), 'tls-refused', /--trusted-ca-file/);
     await strict.close();
   });
@@ -514,8 +510,16 @@ for (const version of ['3.4', '3.5'] as const satisfies readonly EtcdVersion[]) 
       }
       const daemon = await startDaemon(t, {
         etcd: etcd.endpoint,
-        args: ['--endpoints-from=feed', `--journal=${join(folder, `role-${version}`)}`, ...user],
+        args: [
+          '--endpoints-from=calico',
+          `--journal=${join(folder, `role-${version}`)}`,
+          '--set=driver.socket=off',
+          '--set=admin.socket=off',
+          '--set=reporting.processStatus=true',
+          ...user,
+        ],
       });
+      await daemon.ready();
       await daemon.says('the feed socket is open');
       const feeder = await Feeder.connect(daemon.feedSocket);
       feeder.send(vm(1), Status.up);
@@ -523,6 +527,7 @@ for (const version of ['3.4', '3.5'] as const satisfies readonly EtcdVersion[]) 
       const history = new History({ endpoints: [etcd.endpoint], user: 'root', passwordFile: rootPassword() });
       await history.reaches(keyOf(1), 1);
       await history.reaches('/calico/felix/v1/host/testhost/endpoint/eth0', 1);
+      for (const key of Object.values(processStatusKeys(where))) await history.reaches(key, 1);
       await history.close();
       await feeder.end();
       assert.equal(await daemon.stop(), 0, daemon.words);

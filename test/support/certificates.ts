@@ -14,9 +14,9 @@ export class Certificates {
     return join(this.folder, file);
   }
 
-  authority(name: string): void {
+  authority(name: string, { days = 2 } = {}): void {
     this.#openssl([
-      ...['req', '-x509', ...ec, '-days', '2', '-subj', `/CN=${name}`],
+      ...['req', '-x509', ...ec, '-days', String(days), '-subj', `/CN=${name}`],
       ...['-keyout', `${name}.key`, '-out', `${name}.pem`],
     ]);
   }

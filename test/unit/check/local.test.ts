@@ -12,7 +12,7 @@ import { directoryState } from '../../../src/check/local/paths.js';
 import { checkSockets } from '../../../src/check/local/sockets.js';
 import { certificatesIn, judgeDates } from '../../../src/check/tls/certificates.js';
 import { lockJournal } from '../../../src/journal/lock.js';
-import { Authority } from '../../support/authority.js';
+import { Certificates } from '../../support/certificates.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'flapd-check-local-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -93,8 +93,11 @@ describe('HTTP', () => {
 });
 
 describe('the dates of a certificate', () => {
-  const authority = new Authority(folder, 'authority');
-  const { cert } = authority.issue('dated', { days: 30 });
+  const certificates = new Certificates();
+  certificates.authority('authority');
+  certificates.certificate('dated', 'authority', { days: 30 });
+  const cert = certificates.path('dated.pem');
+  after(() => certificates.remove());
   const certificate = certificatesIn(readFileSync(cert))[0]!;
   const [from, to] = [Date.parse(certificate.validFrom), Date.parse(certificate.validTo)];
   const day = 24 * 60 * 60_000;
@@ -109,7 +112,7 @@ describe('the dates of a certificate', () => {
   });
 
   it('are read of each certificate in a file', () => {
-    const both = Buffer.concat([readFileSync(cert), readFileSync(authority.file)]);
+    const both = Buffer.concat([readFileSync(cert), readFileSync(certificates.path('authority.pem'))]);
     assert.deepEqual(
       certificatesIn(both).map(({ subject }) => subject),
       ['CN=dated', 'CN=authority'],

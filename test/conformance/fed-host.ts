@@ -17,11 +17,6 @@ export function nic(name: string): EndpointId {
   return { kind: 'host', endpoint: name };
 }
 
-/** The keys by which Neutron sees that an agent lives are none of an endpoint. */
-export function isProcessStatus(key: string): boolean {
-  return /\/host\/[^/]+\/(status|last_reported_status)$/.test(key);
-}
-
 type HostOptions = { where?: Where } & Pick<FlapdOptions, 'env' | 'folder'>;
 
 export class FedHost {

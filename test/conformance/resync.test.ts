@@ -35,7 +35,7 @@ const foreign = [
 ];
 const values = ['{"status":"up"}', 'not a status'];
 
-describe('a resync', { concurrency: true }, () => {
+describe('a resync', { concurrency: 2 }, () => {
   it('cleans up nothing before the dataplane is in sync, while updates are written all the same', async (t) => {
     const store = await Store.open(t);
     for (const key of stale) store.etcd.ctl('put', key, '{"status":"up"}');
@@ -77,7 +77,8 @@ describe('a resync', { concurrency: true }, () => {
     const key = keyOf('gone');
     store.etcd.ctl('put', key, 'not a status');
     const host = await store.host([...unspaced, ...often]);
-    await host.tell(vm('gone'), removed);
+    host.feeder.send(vm('gone'), removed);
+    await host.tell(vm('other'), up);
     host.inSync();
     await until('it to be gone', () => store.history.of(key).at(-1) === 'removed');
   });

@@ -13,7 +13,7 @@ import { nic, Store, unspaced } from './fed-host.js';
 
 const { up, down, removed } = Status;
 
-describe('a write that fails', { concurrency: true }, () => {
+describe('a write that fails', { concurrency: 3 }, () => {
   it('twice is tried again, in its order, and is there once', async (t) => {
     const store = await Store.open(t);
     const proxy = await startProxy(store.etcd.endpoint);

@@ -7,8 +7,10 @@ import type { SettingValues } from '../config/settings.js';
 import { claimKey, cursorKey } from '../endpoints/key.js';
 import { EndpointRegistry } from '../endpoints/registry.js';
 import { TxnEncoder } from '../etcd/encoding.js';
+import { listPrefix } from '../etcd/list.js';
 import { thisMachine } from '../etcd/machine.js';
 import { WorkerPool } from '../etcd/pool.js';
+import { watchPrefix } from '../etcd/watch.js';
 import type { Journal, JournalListener } from '../journal/journal.js';
 import { sackMax } from '../reporter/cursor.js';
 import type { ReporterLimits } from '../reporter/reporter.js';
@@ -117,6 +119,9 @@ export class Daemon {
       registry,
       intake: this.#intake,
       log,
+      list: (prefix) => listPrefix(this.#etcd.client, prefix),
+      watch: (prefix, options) => watchPrefix(() => this.#etcd.connection, prefix, options),
+      saying: this.#saying,
       onInSync: () => this.#resync.now(),
       onInterfacesRead: () => void this.#leaveBootMark(),
       onCounters: (counters) => this.#journal?.counters(counters),
@@ -323,6 +328,7 @@ export class Daemon {
       client: () => this.#etcd.client,
       intervalMs: () => this.#settings['resync.interval'],
       inSync: () => this.#sources.inSync,
+      undecided: () => this.#sources.undecided,
       onResult: (result, corrections) => {
         this.#metrics.resyncRuns.inc({ result });
         for (const [action, count] of Object.entries(corrections))

@@ -131,8 +131,9 @@ export class Deriver {
     this.#tell(key, id, status, Source.felix, atUs);
   }
 
-  get definitions(): IterableIterator<Definition> {
-    return this.#definitions.values();
+  /** How many endpoints are defined. */
+  get defined(): number {
+    return this.#definitions.size;
   }
 
   #define(definition: Definition): string {

@@ -66,6 +66,7 @@ export interface Readings {
   readonly journalAccepting: boolean;
   readonly workersReplaced: number;
   readonly foreignWrites: number;
+  readonly datastore: { readonly damages: number; readonly unreadable: number };
   /** When the client's certificate for etcd expires, in Unix seconds; null: there is none. */
   readonly certificateNotAfter: number | null;
 }
@@ -240,6 +241,16 @@ export class Metrics {
       'flapd_foreign_writes_total',
       "Writes to this host's status keys that were not flapd's",
       (r) => r.foreignWrites,
+    );
+    this.#counter(
+      'flapd_datastore_damages_total',
+      "Revisions of Calico's resources that could not be read",
+      (r) => r.datastore.damages,
+    );
+    this.#gauge(
+      'flapd_datastore_unreadable',
+      "Calico's resources that cannot be read at present: what they said before stays in force",
+      (r) => r.datastore.unreadable,
     );
     this.#gauge(
       'flapd_etcd_certificate_not_after_seconds',

@@ -30,6 +30,7 @@ async function nextRunMs(t: TestContext, random: number, list: () => Promise<unk
     client: () => ({ kv: { range: list } }) as unknown as Etcd3,
     intervalMs: () => intervalMs,
     inSync: () => true,
+    undecided: () => new Set(),
     onResult: () => undefined,
     onError: () => undefined,
   });

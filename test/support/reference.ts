@@ -85,6 +85,7 @@ const nothing: Readings = {
   journalAccepting: true,
   workersReplaced: 0,
   foreignWrites: 0,
+  datastore: { damages: 0, unreadable: 0 },
   certificateNotAfter: null,
 };
 

@@ -1,8 +1,9 @@
 /** Compares etcd's keys with the known states, now and then and when there is a reason to (docs/design.md, section 10). */
 import type { Etcd3 } from 'etcd3';
+import { idKey } from '../../endpoints/id.js';
 import type { EndpointRegistry } from '../../endpoints/registry.js';
 import type { Driver } from '../driver.js';
-import { listStatuses } from './statuses.js';
+import { listStatuses, type StatusListing } from './statuses.js';
 
 export type ResyncResult = 'clean' | 'corrected' | 'stale' | 'failed';
 
@@ -13,6 +14,8 @@ export interface ResyncOptions {
   /** Of the moment. */
   readonly intervalMs: () => number;
   readonly inSync: () => boolean;
+  /** By idKey(): endpoints that nothing can be said about. */
+  readonly undecided: () => ReadonlySet<string>;
   readonly onResult: (
     result: ResyncResult,
     corrections: { put: number; repaired: number; deleted: number },
@@ -65,7 +68,7 @@ export class Resync {
     try {
       driver.beginResync();
       const { revision, statuses } = await listStatuses(client(), registry);
-      const corrections = driver.resync(statuses, revision, inSync());
+      const corrections = driver.resync(this.#decided(statuses), revision, inSync());
       if (corrections === null) {
         onResult('stale', none);
         this.#arm(Math.min(againMs, nextMs));
@@ -79,5 +82,12 @@ export class Resync {
       onError(error);
       this.#arm(Math.min(againMs, nextMs));
     }
+  }
+
+  #decided(statuses: StatusListing['statuses']): StatusListing['statuses'] {
+    const { registry, undecided } = this.#options;
+    const left = undecided();
+    if (left.size === 0) return statuses;
+    return new Map([...statuses].filter(([endpoint]) => !left.has(idKey(registry.id(endpoint)))));
   }
 }

@@ -11,13 +11,17 @@
  */
 import type { SettingValues } from '../../config/settings.js';
 import { Deriver } from '../../endpoints/derive.js';
+import { idKey } from '../../endpoints/id.js';
 import type { EndpointRegistry } from '../../endpoints/registry.js';
 import { Source } from '../../endpoints/status.js';
 import type { InterfaceCounters } from '../../journal/journal.js';
+import { DatastoreSource } from '../../sources/datastore/datastore.js';
+import type { List, Watch } from '../../sources/datastore/follow.js';
 import { DriverFeed } from '../../sources/felix/driver-feed.js';
 import { FeedSource, type FrameResult } from '../../sources/felix/feed.js';
 import { NetlinkSource } from '../../sources/netlink/netlink.js';
 import type { Log } from '../../telemetry/log.js';
+import type { Saying } from '../operate/saying.js';
 import type { Intake } from './intake.js';
 
 export interface Dataplane {
@@ -35,6 +39,10 @@ export interface SourcesOptions {
   readonly onInSync: (source: string) => void;
   /** All interfaces have been read. */
   readonly onInterfacesRead: () => void;
+  /** etcd, for Calico's resources. */
+  readonly list: List;
+  readonly watch: Watch;
+  readonly saying: Saying;
   readonly onCounters: (counters: InterfaceCounters) => void;
 }
 
@@ -44,6 +52,7 @@ export class Sources {
   readonly #options: SourcesOptions;
   readonly #deriver: Deriver;
   readonly #netlink: NetlinkSource | null;
+  readonly #datastore: DatastoreSource | null;
   readonly #feed: FeedSource | null;
   readonly #driverFeed: DriverFeed | null;
   #dataplane: Dataplane | null = null;
@@ -66,6 +75,7 @@ export class Sources {
       emit: (id, status, source, atUs) => intake.observeId(id, status, source, atUs),
     });
     this.#netlink = from === 'feed' ? null : this.#newNetlink();
+    this.#datastore = from === 'calico' ? this.#newDatastore() : null;
     this.#feed = settings['feed.socket'] === null ? null : this.#newFeed(settings['feed.socket']);
     const driverSocket = from === 'calico' || from === 'felix' ? settings['driver.socket'] : null;
     this.#driverFeed = driverSocket === null ? null : this.#newDriverFeed(driverSocket);
@@ -80,14 +90,15 @@ export class Sources {
   get inSync(): boolean {
     const from = this.#options.settings['endpoints.from'];
     if (from === 'felix') return (this.#netlink?.inSync ?? false) && (this.#driverFeed?.inSync ?? false);
+    if (from === 'calico') return (this.#netlink?.inSync ?? false) && (this.#datastore?.inSync ?? false);
     if (from === 'interfaces') return this.#netlink?.inSync ?? false;
-    if (from === 'feed') return this.#feed?.inSync ?? false;
-    return false;
+    return this.#feed?.inSync ?? false;
   }
 
   /** What has not been read yet, though it is there to be read; null: nothing. */
   get waitsFor(): string | null {
     if (this.#netlink?.inSync === false) return 'the interfaces have not been read yet';
+    if (this.#datastore?.inSync === false) return "Calico's resources have not been read yet";
     const felix = this.#options.settings['endpoints.from'] === 'felix';
     return felix && !this.inSync ? 'Felix has not told its endpoints yet (flapd felix-driver)' : null;
   }
@@ -96,6 +107,7 @@ export class Sources {
   get synced(): ReadonlyMap<string, boolean> {
     return new Map([
       ...(this.#netlink === null ? [] : [['netlink', this.#netlink.inSync] as const]),
+      ...(this.#datastore === null ? [] : [['datastore', this.#datastore.inSync] as const]),
       ...(this.#feed === null
         ? []
         : [['felix', this.#feed.inSync || this.#driverFeed?.inSync === true] as const]),
@@ -104,6 +116,15 @@ export class Sources {
 
   get netlinkFigures(): NetlinkSource['figures'] {
     return this.#netlink?.figures ?? { messages: 0, overruns: 0, malformed: 0, recoveredFlaps: 0 };
+  }
+
+  get datastoreFigures(): { readonly damages: number; readonly unreadable: number } {
+    return this.#datastore?.figures ?? { damages: 0, unreadable: 0 };
+  }
+
+  /** By idKey(): endpoints of which it cannot be said whether they are there. */
+  get undecided(): ReadonlySet<string> {
+    return new Set([...(this.#datastore?.unreadable() ?? [])].map(idKey));
   }
 
   /** By the labels of the metric: source and result with a space between. */
@@ -118,6 +139,7 @@ export class Sources {
 
   async start(): Promise<void> {
     await this.#netlink?.start();
+    await this.#datastore?.start();
     await this.#feed?.start();
     const socket = this.#options.settings['feed.socket'];
     if (socket !== null) this.#options.log.info({ socket }, 'the feed socket is open');
@@ -126,6 +148,7 @@ export class Sources {
 
   async stop(): Promise<void> {
     await this.#netlink?.stop();
+    await this.#datastore?.stop();
     await this.#feed?.stop();
     await this.#driverFeed?.stop();
   }
@@ -220,6 +243,36 @@ export class Sources {
 
   #heard(uptimeSeconds: number): void {
     this.#dataplane = { uptimeSeconds, heardAtMs: performance.now() };
+  }
+
+  #newDatastore(): DatastoreSource {
+    const { registry, list, watch, log, saying, onInSync } = this.#options;
+    const deriver = this.#deriver;
+    return new DatastoreSource({
+      where: registry.where,
+      list,
+      watch,
+      nowUs,
+      log,
+      events: {
+        defined: (definition, atUs) => deriver.define(definition, Source.datastore, atUs),
+        undefined: (id, atUs) => deriver.undefine(id, Source.datastore, atUs),
+        inSync: () => {
+          log.info({ endpoints: deriver.defined }, "Calico's resources have been read");
+          onInSync('datastore');
+        },
+        damaged: (key, why) =>
+          log.warn({ key, why }, 'a resource of Calico cannot be read: what it said before stays in force'),
+        repaired: (key) => log.info({ key }, 'a resource of Calico can be read again'),
+        failing: (what, why) =>
+          saying.once(
+            what,
+            { what, why },
+            "Calico's resources cannot be read at present; what is known of them stays, trying again",
+          ),
+        following: (what) => saying.over(what),
+      },
+    });
   }
 
   #newNetlink(): NetlinkSource {

@@ -95,6 +95,7 @@ export class Figures {
       journalAccepting: journal()?.accepting ?? true,
       workersReplaced: etcd.pool.replaced,
       foreignWrites: ownKeys.foreign,
+      datastore: sources.datastoreFigures,
       certificateNotAfter: notAfterMs === null ? null : notAfterMs / 1000,
     };
   }

@@ -29,6 +29,7 @@ const readings: Readings = {
   journalAccepting: false,
   workersReplaced: 1,
   foreignWrites: 2,
+  datastore: { damages: 3, unreadable: 1 },
   certificateNotAfter: 2_000_000_000,
 };
 

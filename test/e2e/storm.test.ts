@@ -238,6 +238,7 @@ describe('a storm that cannot begin', () => {
       64,
       /leaves no trace/,
     ],
+    ['with kills and no chaos', ['--etcd-embedded', '--kills=5'], 64, /add --chaos/],
     ['with no endpoints', ['--etcd-embedded', '--endpoints=0'], 64, /whole number/],
     ['with a share that is none', ['--etcd-embedded', '--hot=50%'], 64, /between 0 and 1/],
     [

@@ -53,6 +53,7 @@ describe('a network that is cut', () => {
     const course = await Course.start(await network.gate(host, etcd.port), {
       through: members.map((member) => member.etcd.endpoint).join(','),
       namespace: flapdHost.namespace,
+      args: ['--set=workers=3'], // each begins with a member at random: the leader is among them more often than not
       fromRevision: revision + 1,
     });
     await course.flap(5);
@@ -68,6 +69,8 @@ describe('a network that is cut', () => {
     const { leader, others } = await roles();
     const course = await start(others[0]);
     network.part([flapdHost], [leader.host]);
+    assert.ok(!network.reaches(flapdHost, leader.host, leader.etcd.port));
+    assert.ok(network.reaches(flapdHost, others[0].host, others[0].etcd.port));
     await course.flap(20);
     await course.goesOn();
     network.heal();
@@ -78,6 +81,7 @@ describe('a network that is cut', () => {
     const { leader, others } = await roles();
     const course = await start(others[0]);
     network.drop(leader.host, flapdHost);
+    assert.ok(!network.reaches(flapdHost, leader.host, leader.etcd.port));
     await course.flap(20);
     await course.goesOn();
     network.heal();

@@ -55,6 +55,16 @@ export class Network {
     }
   }
 
+  /** Whether a connection from the one host to a port of the other comes about within a second. */
+  reaches(from: MemberHost, to: MemberHost, port: number): boolean {
+    try {
+      from.namespace.exec('timeout', '1', 'bash', '-c', `</dev/tcp/${to.address}/${port}`);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** All reach all again. */
   heal(): void {
     for (const { namespace } of this.hosts) namespace.exec('nft', 'flush chain inet cut in');

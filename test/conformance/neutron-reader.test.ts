@@ -77,7 +77,7 @@ describe("Neutron's watch", { concurrency: 3 }, () => {
     assert.ok(neutron.answers.some(({ events }) => events >= 4));
   });
 
-  it('of a host other than ours sees both of a live migration, each under the key of its host (C26)', async (t) => {
+  it('tells of both hosts of a live migration, each by its own key (C26)', async (t) => {
     const store = await Store.open(t);
     const neutron = await startNeutron(t, store);
     const source = await store.host(unspaced, { where: { host: 'compute-1', region: null } });

@@ -39,9 +39,13 @@ export class Intake {
     this.#accepted[source * 4 + status]!++;
   }
 
-  /** The seq after which all that was handed over so far is accepted, once it is durable. */
+  /**
+   * The seq after which all that was handed over so far is accepted, once it is durable. 0 where this life has accepted
+   * nothing yet: what the ones before it had is in the journal for good, and who says it again must not wait for more.
+   */
   get seq(): number {
-    return this.#options.driver.reporter.queues.lastSeq;
+    const { lastSeq, firstSeq } = this.#options.driver.reporter.queues;
+    return lastSeq < firstSeq ? 0 : lastSeq;
   }
 
   /** Throws an InvalidIdError for an id that no key can hold, and where there are too many. */

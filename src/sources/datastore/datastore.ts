@@ -12,7 +12,7 @@ import type { EndpointId } from '../../endpoints/id.js';
 import type { Where } from '../../endpoints/key.js';
 import type { EndpointSource } from '../source.js';
 import { Collection, type CollectionEvents } from './collection.js';
-import { type Event, follow, type List, type Listing, type Pause, pauseFor, type Watch } from './follow.js';
+import { type Event, Follower, type List, type Listing, type Pause, pauseFor, type Watch } from './follow.js';
 import { hostResources, readResource, workloadResources } from './resource.js';
 
 /** None may throw. */
@@ -44,7 +44,7 @@ export interface DatastoreFigures {
   readonly lists: number;
   /** Tries to list or to watch that failed. */
   readonly failures: number;
-  /** Lists that a gap in the watch made necessary. */
+  /** Gaps in a watch, each of which made a list necessary. */
   readonly gaps: number;
   /** Changes of resources seen by watching, also those of other hosts. */
   readonly changes: number;
@@ -57,9 +57,8 @@ export interface DatastoreFigures {
 }
 
 interface Part {
-  readonly what: Followed;
-  readonly prefix: string;
   readonly collection: Collection;
+  readonly follower: Follower;
   listed: boolean;
 }
 
@@ -67,20 +66,14 @@ export class DatastoreSource implements EndpointSource {
   readonly name = 'datastore';
   readonly #options: DatastoreOptions;
   readonly #parts: readonly Part[];
-  readonly #stopping = new AbortController();
   readonly #counts = { lists: 0, failures: 0, gaps: 0, changes: 0 };
   #following: Promise<unknown> = Promise.resolve();
 
   constructor(options: DatastoreOptions) {
     this.#options = options;
-    const { where, events } = options;
-    const part = (what: Followed, prefix: string): Part => {
-      const collection = new Collection((key, value) => readResource(key, value, where), events);
-      return { what, prefix, collection, listed: false };
-    };
     this.#parts = [
-      part('workload endpoints', workloadResources(where)),
-      part('host endpoints', hostResources),
+      this.#part('workload endpoints', workloadResources(options.where)),
+      this.#part('host endpoints', hostResources),
     ];
   }
 
@@ -110,20 +103,27 @@ export class DatastoreSource implements EndpointSource {
 
   /** Begins; resolves at once, since etcd may not be there for long. What a callback throws ends the process. */
   start(): Promise<void> {
-    this.#following = Promise.all(this.#parts.map((part) => this.#follow(part)));
+    this.#following = Promise.all(this.#parts.map(({ follower }) => follower.run()));
     return Promise.resolve();
+  }
+
+  /**
+   * Lists everything once more, for whoever knows that etcd was set back: a watch notices that by itself only where it
+   * connects again before etcd has come as far as it had been.
+   */
+  listAgain(): void {
+    for (const { follower } of this.#parts) follower.again();
   }
 
   /** Nothing is told any more once it is called. */
   async stop(): Promise<void> {
-    this.#stopping.abort();
+    for (const { follower } of this.#parts) follower.stop();
     await this.#following;
   }
 
-  #follow(part: Part): Promise<void> {
-    const { list, watch, events, log, random = Math.random, pause = pauseFor } = this.#options;
-    const { what, prefix } = part;
-    return follow({
+  #part(what: Followed, prefix: string): Part {
+    const { where, list, watch, events, log, random = Math.random, pause = pauseFor } = this.#options;
+    const follower = new Follower({
       prefix,
       list,
       watch,
@@ -140,8 +140,10 @@ export class DatastoreSource implements EndpointSource {
         this.#counts.gaps++;
         log.info({ what, revision }, 'the watch of Calico resources has a gap: they are listed again');
       },
-      signal: this.#stopping.signal,
     });
+    const collection = new Collection((key, value) => readResource(key, value, where), events);
+    const part: Part = { collection, follower, listed: false };
+    return part;
   }
 
   #listed(part: Part, { keys }: Listing): void {

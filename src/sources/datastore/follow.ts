@@ -39,7 +39,7 @@ export type Watch = (prefix: string, options: WatchOptions) => Promise<void>;
 /** Ends early, and without an error, when the signal says so. */
 export type Pause = (ms: number, signal: AbortSignal) => Promise<void>;
 
-export interface FollowOptions {
+export interface FollowerOptions {
   readonly prefix: string;
   readonly list: List;
   readonly watch: Watch;
@@ -54,7 +54,6 @@ export interface FollowOptions {
   readonly onWatching: () => void;
   /** What was watched must be listed again. */
   readonly onGap: (revision: number) => void;
-  readonly signal: AbortSignal;
 }
 
 /** From half a second to 10 s: after a restore all hosts of an etcd list again, and must not do so at once. */
@@ -64,47 +63,71 @@ export const pauseFor: Pause = async (ms, signal) => {
   await delay(ms, undefined, { signal }).catch(() => undefined); // an abort is the caller's to see
 };
 
-/** Ends when the signal says so. Rejects only with what a callback throws. */
-export async function follow(options: FollowOptions): Promise<void> {
-  const { prefix, watch, pause, random, signal, onListed, onEvents, onFailure, onWatching, onGap } = options;
-  let failures = 0;
-  while (!signal.aborted) {
-    const listing = await tryList(options);
-    if (signal.aborted) return;
-    if (listing === null) {
-      failures++;
-    } else {
-      onListed(listing);
-      await watch(prefix, {
-        fromRevision: listing.revision + 1,
-        onEvents: (events) => {
-          if (!signal.aborted) onEvents(events);
-        },
-        onCompacted: onGap,
-        onConnected: onWatching,
-        onFailure: ({ message }) => onFailure(message),
-        signal,
-      });
-      // Also after a watch that ended: one that ends again and again must not list without a pause.
-      failures = 1;
-    }
-    if (!signal.aborted) await pause(backoffMs(failures, backoff, random()), signal);
-  }
-}
+export class Follower {
+  readonly #options: FollowerOptions;
+  /** Ends what is under way: the list, the watch or the pause. */
+  #round = new AbortController();
+  #stopped = false;
 
-/** Null: it failed, or is not waited for any more. */
-async function tryList({ prefix, list, signal, onFailure }: FollowOptions): Promise<Listing | null> {
-  let giveUp = (): void => undefined;
-  const stopped = new Promise<null>((resolve) => {
-    giveUp = () => resolve(null);
-  });
-  signal.addEventListener('abort', giveUp, { once: true });
-  try {
-    return await Promise.race([list(prefix), stopped]);
-  } catch (error) {
-    onFailure(error instanceof Error ? error.message : String(error));
-    return null;
-  } finally {
-    signal.removeEventListener('abort', giveUp);
+  constructor(options: FollowerOptions) {
+    this.#options = options;
+  }
+
+  /** Ends when stopped. Rejects only with what a callback throws. */
+  async run(): Promise<void> {
+    const { pause, random } = this.#options;
+    let failures = 0;
+    while (!this.#stopped) {
+      this.#round = new AbortController();
+      const { signal } = this.#round;
+      const listing = await this.#list(signal);
+      if (listing !== null) await this.#watch(listing, signal);
+      // Also after a watch that ended: where one ends again and again, lists must not follow without a pause.
+      failures = listing === null ? failures + 1 : 1;
+      if (!signal.aborted) await pause(backoffMs(failures, backoff, random()), signal);
+    }
+  }
+
+  /** Lists again, at once. */
+  again(): void {
+    this.#round.abort();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#round.abort();
+  }
+
+  /** Null: it failed, or is not waited for any more. */
+  async #list(signal: AbortSignal): Promise<Listing | null> {
+    const { prefix, list, onFailure } = this.#options;
+    let giveUp = (): void => undefined;
+    const given = new Promise<null>((resolve) => {
+      giveUp = () => resolve(null);
+    });
+    signal.addEventListener('abort', giveUp, { once: true });
+    let listing: Listing | null;
+    try {
+      listing = await Promise.race([list(prefix), given]);
+    } catch (error) {
+      onFailure(error instanceof Error ? error.message : String(error));
+      return null;
+    }
+    return signal.aborted ? null : listing;
+  }
+
+  async #watch(listing: Listing, signal: AbortSignal): Promise<void> {
+    const { prefix, watch, onListed, onEvents, onFailure, onWatching, onGap } = this.#options;
+    onListed(listing);
+    await watch(prefix, {
+      fromRevision: listing.revision + 1,
+      onEvents: (events) => {
+        if (!signal.aborted) onEvents(events);
+      },
+      onCompacted: onGap,
+      onConnected: onWatching,
+      onFailure: ({ message }) => onFailure(message),
+      signal,
+    });
   }
 }

@@ -256,6 +256,25 @@ describe('the datastore source', () => {
       }
     });
 
+    it('lists again at once when told to, and takes no answer to what was asked before', async () => {
+      await started(vm(1), vm(2));
+      const before = etcd.watchOf(workloads);
+      source.listAgain();
+      await settled();
+      assert.equal(before.signal.aborted, true);
+      assert.deepEqual(etcd.pauses, []);
+      assert.equal(etcd.lists.length, 2);
+      const early = etcd.lists.shift()!; // of the workload endpoints
+      source.listAgain();
+      early.answer({ revision: 20, keys: [] });
+      await settled();
+      assert.deepEqual(told.take(), []);
+      await etcd.answer(workloads, 30, [vm(2), vm(3)]);
+      assert.deepEqual(told.take(), ['undefined port1', 'defined port3 tap3']);
+      assert.equal(etcd.watchOf(workloads).fromRevision, 31);
+      assert.equal(source.inSync, true);
+    });
+
     it('tells nothing and keeps all while it cannot be reached', async () => {
       await started(vm(1));
       etcd.watchOf(workloads).onFailure({ message: '14 UNAVAILABLE' });

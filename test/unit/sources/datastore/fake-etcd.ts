@@ -41,6 +41,7 @@ export class FakeEtcd {
 
   readonly pause: Pause = (ms, signal) =>
     new Promise((end) => {
+      if (signal.aborted) end();
       this.pauses.push({ ms, end });
       signal.addEventListener('abort', () => end(), { once: true });
     });

@@ -240,7 +240,7 @@ export class Ledger {
     const items: Item[] = goes ? [{ kind: 'removed', atUs: subject.latest!.atUs }] : [];
     for (const part of ['inSync', 'definition', 'status'] as const) {
       const item = seen[part];
-      if (item !== null && (goes || item !== told[part])) items.push(item);
+      if (item !== null && item !== told[part]) items.push(item);
     }
     if (items.length >= subject.waiting) return;
     this.#dropped += this.#dropWaiting(subject) - items.length;

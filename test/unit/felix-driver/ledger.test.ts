@@ -214,7 +214,7 @@ function definition(id: EndpointId): Definition {
 
 type Step =
   | { readonly do: 'see'; readonly endpoint: number; readonly item: Item }
-  | { readonly do: 'hear' | 'acknowledge' | 'reconnect' | 'restart' };
+  | { readonly do: 'hear' | 'acknowledge' | 'break' | 'reconnect' | 'restart' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -236,6 +236,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 6, arbitrary: fc.constant({ do: 'hear' as const }) },
   { weight: 4, arbitrary: fc.constant({ do: 'acknowledge' as const }) },
+  { weight: 1, arbitrary: fc.constant({ do: 'break' as const }) },
   { weight: 1, arbitrary: fc.constant({ do: 'reconnect' as const }) },
   { weight: 1, arbitrary: fc.constant({ do: 'restart' as const }) },
 );
@@ -248,15 +249,19 @@ describe('through restarts of flapd and broken connections', () => {
         const flapd = new Flapd();
         const ledger = new Ledger(limits);
         let heard: Outgoing[] = [];
+        /** What is told no longer arrives; that will be noticed later. */
+        let broken = false;
         const hear = (): boolean => {
           const one = ledger.next();
           if (one === null) return false;
+          if (broken) return true;
           flapd.hear(one.id, one.item);
           heard.push(one);
           return true;
         };
         const connect = (): void => {
           heard = []; // their acknowledgements are lost
+          broken = false;
           ledger.connected();
           for (const { id, item } of ledger.snapshot()) flapd.hear(id, item);
         };
@@ -277,6 +282,9 @@ describe('through restarts of flapd and broken connections', () => {
             case 'acknowledge':
               acknowledge();
               break;
+            case 'break':
+              broken = true;
+              break;
             case 'restart':
               flapd.restart();
               connect();
@@ -285,6 +293,7 @@ describe('through restarts of flapd and broken connections', () => {
               connect();
           }
         }
+        if (broken) connect();
         do while (heard.length > 0) acknowledge();
         while (hear());
         for (let i = 0; i < 3; i++) assert.deepEqual(flapd.of(vm(i)), direct.of(vm(i)));

@@ -36,13 +36,20 @@ describe('a feeder that misbehaves', () => {
     course = await Course.start(etcd.endpoint, { args: [`--journal=${join(folder, 'journal')}`, ...args] });
   };
   /** It hears nothing unless somebody listens. */
-  const open = async (): Promise<Socket> => {
-    const socket = connect(course.flapd.feedSocket);
-    socket.on('error', () => undefined); // flapd may close it
-    sockets.push(socket);
-    await once(socket, 'connect');
-    return socket;
-  };
+  const open = (): Promise<Socket> =>
+    until('a connection', async () => {
+      const socket = connect(course.flapd.feedSocket);
+      try {
+        await once(socket, 'connect');
+      } catch (error) {
+        // flapd has not taken those that came before yet: its queue is full.
+        assert.equal((error as NodeJS.ErrnoException).code, 'EAGAIN');
+        return null;
+      }
+      socket.on('error', () => undefined); // flapd may close it
+      sockets.push(socket);
+      return socket;
+    });
   const rss = (): number =>
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${course.flapd.pid}/status`, 'utf8'))![1]) * 1024;
   const pending = (): Promise<number> => course.flapd.metric('flapd_pending_transitions');

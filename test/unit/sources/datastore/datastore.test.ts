@@ -330,6 +330,13 @@ describe('the datastore source', () => {
       assert.equal(etcd.watches.length, 0);
     });
 
+    it('tells nothing of a list that comes at that very moment', async () => {
+      await source.start();
+      etcd.lists[0]!.answer({ revision: 10, keys: [{ key: vm(1).key, value: Buffer.from(vm(1).value) }] });
+      await source.stop();
+      assert.deepEqual(told.take(), []);
+    });
+
     it('ends its watches, and tells nothing of what these still say', async () => {
       await started();
       const watch = etcd.watchOf(workloads);

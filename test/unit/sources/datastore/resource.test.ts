@@ -87,7 +87,7 @@ describe("a workload endpoint's resource", () => {
   });
 
   it('is told from that of a host whose name goes on with a dash, though its key has the prefix', () => {
-    const other = { ...port, node: 'node-a' };
+    const other = port;
     assert.ok(workloadEndpointKey(other).startsWith(workloadResources({ host: 'node', region: null })));
     assert.deepEqual(read(workloadEndpoint(other), { host: 'node', region: null }), { kind: 'unreported' });
     // Also where its value claims to be this host's, or is damaged: it is not this host's to complain about.
@@ -153,6 +153,7 @@ describe("a workload endpoint's resource", () => {
     'node--a-openstack-vm-',
     'node--a-openstack-vm-port-',
     'node--a-openstack-vm-port/status',
+    'node--a-/node--a-openstack-vm-port',
     'node--a-',
     'node--a-openstack-vm-\ufffd',
     'node--a-openstack-vm-\u0001',

@@ -40,13 +40,12 @@ export class Neutron {
   readonly events: Event[] = [];
   /** The answers of the watches that carried events. */
   readonly answers: { bytes: number; events: number }[] = [];
-  /** By key: every status that was written to the database, in order. */
-  readonly written = new Map<string, PortStatus[]>();
   /** How often a watch was opened. */
   watches = 0;
   readonly #endpoint: string;
   readonly #prefix: string;
   readonly #blindMs: number;
+  readonly #written = new Map<string, PortStatus[]>();
   readonly #latest = new Map<string, PortStatus>();
   readonly #queue: string[] = [];
   readonly #stopping = new AbortController();
@@ -73,14 +72,14 @@ export class Neutron {
     return this.events.filter((event) => event.key === key).map(({ status }) => status);
   }
 
-  /** What the database was told of a key, without repeats of what it had. */
-  acted(key: string): PortStatus[] {
-    return (this.written.get(key) ?? []).filter((status, i, all) => i === 0 || all[i - 1] !== status);
+  /** All that the database was told of a key. */
+  acted(key: string): readonly PortStatus[] {
+    return this.#written.get(key) ?? [];
   }
 
   /** What the database has. */
   database(key: string): PortStatus | undefined {
-    return this.written.get(key)?.at(-1);
+    return this.#written.get(key)?.at(-1);
   }
 
   /** Whether there is nothing left to write. */
@@ -141,9 +140,9 @@ export class Neutron {
     for (let key = this.#queue.shift(); key !== undefined; key = this.#queue.shift()) {
       const status = this.#latest.get(key) ?? null;
       await sleep(writesMs[this.#turn++ % writesMs.length]);
-      const written = this.written.get(key) ?? [];
+      const written = this.#written.get(key) ?? [];
       written.push(status);
-      this.written.set(key, written);
+      this.#written.set(key, written);
     }
     this.#busy--;
   }

@@ -48,6 +48,7 @@ export interface DaemonOptions {
 
 /** How long the sources wait for the claim, so that what etcd has is known before the first observation. */
 const claimGraceMs = 2000;
+const listAgainMsMax = 5000;
 
 export class Daemon {
   readonly #options: DaemonOptions;
@@ -399,13 +400,16 @@ export class Daemon {
   }
 
   #onResyncDue(reason: string): void {
-    if (reason === 'restored')
+    if (reason === 'restored') {
       this.#log.warn({}, 'etcd was set back or emptied: comparing all that is known with it');
-    else if (this.#settings['journal.dir'] !== null)
+      // All hosts of this etcd notice at about the same time.
+      setTimeout(() => this.#sources.listAgain(), listAgainMsMax * Math.random()).unref();
+    } else if (this.#settings['journal.dir'] !== null) {
       this.#log.warn(
         {},
         'the cursors in etcd are ahead of the journal (lost, or an old copy?): going on above them',
       );
+    }
     this.#resync.now();
   }
 

@@ -174,6 +174,11 @@ export class Driver {
     this.pollSoon();
   }
 
+  /** etcd could not be reached by another way than that of the transactions. */
+  away(): void {
+    this.reporter.away();
+  }
+
   stop(): void {
     this.#stopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);

@@ -5,7 +5,7 @@
 import type { Etcd3, IRequestOp, ITxnResponse } from 'etcd3';
 import type { ClaimAnswer } from '../reporter/answers.js';
 import { type Claim, encodeClaim, parseClaim } from '../reporter/claim.js';
-import { classify } from './classify.js';
+import { classify, type Failure } from './classify.js';
 import { type Reachable, watchKey } from './watch.js';
 
 export interface ClaimRequest {
@@ -110,10 +110,14 @@ export async function watchClaim(
     readonly fromRevision: number;
     /** Null: it is gone, or unreadable, or nobody knows what happened to it. */
     readonly onChange: (claim: Claim | null) => void;
+    /** Watching, from now on. */
+    readonly onConnected?: () => void;
+    /** Not watching at present; it goes on trying. */
+    readonly onFailure?: (failure: Failure) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
-  const { onChange, signal } = options;
+  const { onChange, signal, onConnected, onFailure } = options;
   let { fromRevision } = options;
   while (!signal.aborted) {
     await watchKey(connection, claimKey, {
@@ -123,6 +127,8 @@ export async function watchClaim(
         onChange(value === null ? null : parseClaim(value));
       },
       onCompacted: () => onChange(null),
+      ...(onConnected !== undefined && { onConnected }),
+      ...(onFailure !== undefined && { onFailure }),
       signal,
     });
     fromRevision = 0;

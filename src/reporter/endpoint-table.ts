@@ -49,6 +49,8 @@ export class EndpointTable {
   committedAtMs = new Float64Array(0);
   /** When its last observation that made a transition came; for the latency of a confirming write. */
   acceptedAtMs = new Float64Array(0);
+  /** How far apart its transitions are while it has a backlog: as its largest so far asks for. Infinity: it has none. */
+  spacingMs = new Float64Array(0);
 
   has(endpoint: EndpointIndex): boolean {
     return endpoint < this.size && this.keyBytes[endpoint] !== 0;
@@ -74,6 +76,7 @@ export class EndpointTable {
     this.committedSeq[endpoint] = 0;
     this.committedAtMs[endpoint] = Number.NEGATIVE_INFINITY;
     this.acceptedAtMs[endpoint] = 0;
+    this.spacingMs[endpoint] = Number.POSITIVE_INFINITY;
   }
 
   forget(endpoint: EndpointIndex): void {
@@ -93,7 +96,7 @@ export class EndpointTable {
 const uint8Columns = ['known', 'desired', 'phase', 'kind', 'queued', 'confirm', 'setAside'] as const;
 const uint16Columns = ['lane', 'keyBytes'] as const;
 const int32Columns = ['head', 'tail', 'pending', 'busyInResync'] as const;
-const float64Columns = ['committedSeq', 'committedAtMs', 'acceptedAtMs'] as const;
+const float64Columns = ['committedSeq', 'committedAtMs', 'acceptedAtMs', 'spacingMs'] as const;
 
 function widen<T extends Uint8Array | Uint16Array | Int32Array | Float64Array>(from: T, to: T): T {
   to.set(from);

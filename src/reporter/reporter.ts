@@ -184,6 +184,11 @@ export class Reporter {
     for (const lane of this.queues.lanes) lane.mustAdvance = true;
   }
 
+  /** etcd was out of reach just now, as whoever watches something there has noticed. The next commit says that it is back. */
+  away(): void {
+    this.#outage = true;
+  }
+
   // --- events: resync --------------------------------------------------------------------------------------------
 
   /** To be called before etcd's keys are listed. */

@@ -23,6 +23,8 @@ export interface ScheduleOptions {
 
 /** Below this distance a reader that keeps only the latest value may have ended with the older one. */
 const closeTogetherMs = 1000;
+/** Of the catch-up, for the distances; the rest is for the transactions between them. */
+export const catchUpShare = 0.8;
 
 export class Schedule {
   readonly #table: EndpointTable;
@@ -108,6 +110,7 @@ export class Schedule {
     }
     table.committedAtMs[endpoint] = nowMs;
     const due = table.confirm[endpoint] !== 0 && this.#confirms(endpoint, status);
+    if (table.head[endpoint] === none) table.spacingMs[endpoint] = Number.POSITIVE_INFINITY;
     if (table.head[endpoint] !== none) {
       this.#headChanged(endpoint, nowMs);
     } else if (due) {
@@ -175,9 +178,14 @@ export class Schedule {
     }
     const { endpointDelayMs, endpointCatchUpMs } = this.#options;
     if (endpointDelayMs > 0) {
-      const readyAtMs =
-        table.committedAtMs[endpoint]! +
-        Math.min(endpointDelayMs, endpointCatchUpMs / table.pending[endpoint]!);
+      // Kept until the backlog is gone: one that grew again as it shrinks would take three times the catch-up.
+      const spacingMs = Math.min(
+        endpointDelayMs,
+        table.spacingMs[endpoint]!,
+        (catchUpShare * endpointCatchUpMs) / table.pending[endpoint]!,
+      );
+      table.spacingMs[endpoint] = spacingMs;
+      const readyAtMs = table.committedAtMs[endpoint]! + spacingMs;
       if (readyAtMs > nowMs) {
         table.phase[endpoint] = Phase.spacing;
         this.#deadlines.set(endpoint, readyAtMs);

@@ -77,10 +77,20 @@ export class Tenure {
     if (this.#watched) return;
     this.#watched = true;
     const { driver, registry, etcd } = this.#options;
+    let lost = false;
     void watchClaim(() => etcd.connection, claimKey(registry.where), {
       fromRevision,
       onChange: (claim) => {
         if (claim === null || claim.epoch !== driver.reporter.epoch) driver.probe();
+      },
+      // A flapd that has nothing to write would not notice either that etcd was away, and its readers blind.
+      onFailure: ({ kind }) => {
+        if (kind === 'unclear' && !lost) driver.away();
+        lost = true;
+      },
+      onConnected: () => {
+        if (lost) driver.probe();
+        lost = false;
       },
       signal: this.#ending.signal,
     });

@@ -170,6 +170,11 @@ export class Sources {
     this.#driverFeed?.durable(seq);
   }
 
+  /** etcd was set back: its watches may not have noticed. */
+  listAgain(): void {
+    this.#datastore?.listAgain();
+  }
+
   /** Endpoints' numbers are given out anew. */
   forgetNumbers(): void {
     this.#feed?.forgetNumbers();

@@ -1,12 +1,13 @@
 /**
  * Whether transitions of one endpoint were spaced as docs/design.md, section 9 says: at least
- * min(endpointDelay, endpointCatchUp / pending) apart. Pure.
+ * min(endpointDelay, endpointCatchUp / pending) apart, by the most that was pending since nothing was. Pure.
  *
  * The storm sees commits, not what was pending inside flapd when it chose the distance. But that cannot have been more
  * than what had been told and was not committed when the later transition was seen: so this many give a distance
  * that flapd must at least have kept. A gap is measured between two arrivals at the storm's watch, whose delay
  * varies: a gap counts as too short only if it is so by more than the tolerance.
  */
+import { catchUpShare } from '../../reporter/schedule.js';
 import { watchJitterMs } from './tracker.js';
 
 export interface SpacingRule {
@@ -34,11 +35,13 @@ export function judgeSpacing(
   committedAtMs.forEach((commits, endpoint) => {
     const told = toldAtMs[endpoint] ?? [];
     let toldBefore = 0;
+    let pendingMax = 1;
     for (let k = 1; k < commits.length; k++) {
       const at = commits[k]!;
       while (toldBefore < told.length && told[toldBefore]! <= at) toldBefore++;
-      const pendingMax = Math.max(1, toldBefore - k);
-      const required = Math.min(rule.endpointDelayMs, rule.endpointCatchUpMs / pendingMax);
+      if (told[k]! > commits[k - 1]!) pendingMax = 1; // the backlog was gone in between
+      pendingMax = Math.max(pendingMax, toldBefore - k);
+      const required = Math.min(rule.endpointDelayMs, (catchUpShare * rule.endpointCatchUpMs) / pendingMax);
       const gap = at - commits[k - 1]!;
       if (min === null || gap < min) min = gap;
       // Half of a short distance is still asked for, so that the tolerance never excuses everything.

@@ -1,7 +1,9 @@
 /** A simulated host: interfaces that flap, flapd's lives one after another, a model etcd, and everything that goes wrong. */
+
 import type { EndpointIndex, EndpointKind } from '../../../src/endpoints/id.js';
 import { Status } from '../../../src/endpoints/status.js';
 import type { Txn } from '../../../src/reporter/effects.js';
+import { catchUpShare } from '../../../src/reporter/schedule.js';
 import { Clock } from './clock.js';
 import { ModelDisk } from './disk.js';
 import { ModelEtcd } from './etcd.js';
@@ -222,7 +224,7 @@ export class World {
     )
       return;
     const all = this.oracle.accepted.filter((entry) => entry.endpoint === endpoint).length;
-    const leastMs = Math.min(endpointDelayMs, endpointCatchUpMs / Math.max(1, all));
+    const leastMs = Math.min(endpointDelayMs, (catchUpShare * endpointCatchUpMs) / Math.max(1, all));
     const history = this.etcd.history(endpoint);
     for (let i = 1; i < history.length; i++) {
       const apartMs = history[i]!.atMs - history[i - 1]!.atMs;

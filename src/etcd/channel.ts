@@ -1,7 +1,8 @@
 /**
  * Raw calls to etcd: the bytes of a request out, the bytes of its answer in, with nothing in between that decodes,
  * repeats or gives up by itself. One endpoint at a time, the next one where it does not answer; the token where etcd
- * wants one. Transactions (transport.ts) and watches (watch.ts) go through it.
+ * wants one. Transactions (transport.ts) and watches (watch.ts) go through it: these as streams of @grpc/grpc-js, those
+ * by unary.ts, which costs less.
  */
 import {
   type ChannelCredentials,
@@ -14,6 +15,8 @@ import { bytesField, Reader } from '../wire/protobuf.js';
 import { classify, type Failure, isOldAuthRevision } from './classify.js';
 import { channelOptions, type EtcdConnection, type OpenedConnection, openConnection } from './connection.js';
 
+import { UnaryClient } from './unary.js';
+
 export type CallOutcome =
   | { readonly kind: 'response'; readonly bytes: Buffer }
   | { readonly kind: 'failed'; readonly failure: Failure };
@@ -23,15 +26,24 @@ const authenticateEveryMs = 1000;
 /** A connection whose peer vanished without a word is given up after so many calls without an answer. */
 const timeoutsMax = 3;
 
+/** What a call is sent with: etcd's token, or none. A refusal is told of the one that was refused. */
+interface Pass {
+  readonly token: string | null;
+}
+
+const noToken: Pass = { token: null };
+
 export class EtcdChannel {
   readonly #opened: OpenedConnection;
   readonly #credentials: ChannelCredentials;
-  readonly #clients: (Client | undefined)[] = [];
+  readonly #clients: (UnaryClient | undefined)[] = [];
+  /** Of those endpoints to which a stream was opened. */
+  readonly #streamClients: (Client | undefined)[] = [];
   #current: number;
   #timeouts = 0;
   #closed = false;
 
-  #metadata: Metadata | null = null;
+  #pass: Pass | null = null;
   #authenticating: Promise<Failure | null> | null = null;
   #authenticatedAtMs = Number.NEGATIVE_INFINITY;
   #authFailure: Failure | null = null;
@@ -50,27 +62,28 @@ export class EtcdChannel {
 
   /** A unary call, `path` such as `/etcdserverpb.KV/Txn`. Never rejects. */
   async call(path: string, request: Uint8Array): Promise<CallOutcome> {
-    const metadata = this.#metadata ?? (await this.#authenticated());
-    if (!(metadata instanceof Metadata)) return { kind: 'failed', failure: metadata };
-    const outcome = await this.#send(path, request, metadata);
+    const pass = this.#pass ?? (await this.#authenticated());
+    if ('kind' in pass) return { kind: 'failed', failure: pass };
+    const outcome = await this.#send(path, request, pass);
     if (outcome.kind === 'response') this.#oldTokens = 0;
-    else if (outcome.failure.kind === 'unauthenticated') this.#refused(metadata, outcome.failure.message);
+    else if (outcome.failure.kind === 'unauthenticated') this.#refused(pass, outcome.failure.message);
     return outcome;
   }
 
   /** Opens a stream without a deadline; its errors are the caller's, who tells failed() of them. Never rejects. */
   async stream(path: string): Promise<ClientDuplexStream<Uint8Array, Buffer> | Failure> {
-    const metadata = this.#metadata ?? (await this.#authenticated());
-    if (!(metadata instanceof Metadata)) return metadata;
-    const own = metadata.clone();
+    const pass = this.#pass ?? (await this.#authenticated());
+    if ('kind' in pass) return pass;
+    const metadata = new Metadata();
+    if (pass.token !== null) metadata.set('token', pass.token);
     // A member cut off from the others ends the stream instead of being silent for as long as that lasts.
-    own.set('hasleader', 'true');
-    return this.#client(this.#current).makeBidiStreamRequest(path, asBuffer, asIs, own, {});
+    metadata.set('hasleader', 'true');
+    return this.#streamClient(this.#current).makeBidiStreamRequest(path, asBuffer, asIs, metadata, {});
   }
 
   /** A stream has ended so. */
   failed(failure: Failure): void {
-    if (failure.kind === 'unauthenticated' || failure.kind === 'denied') this.#metadata = null;
+    if (failure.kind === 'unauthenticated' || failure.kind === 'denied') this.#pass = null;
     this.#learn(this.#current, failure);
   }
 
@@ -80,32 +93,33 @@ export class EtcdChannel {
     this.#closeClients();
   }
 
-  #send(path: string, request: Uint8Array, metadata: Metadata): Promise<CallOutcome> {
+  async #send(path: string, request: Uint8Array, { token }: Pass): Promise<CallOutcome> {
     const index = this.#current;
-    const deadline = Date.now() + this.#opened.deadlineMs;
-    return new Promise((resolve) => {
-      const done = (error: Error | null, bytes?: Buffer) => {
-        if (error === null && bytes !== undefined) {
-          if (index === this.#current) this.#timeouts = 0;
-          resolve({ kind: 'response', bytes });
-          return;
-        }
-        const failure = classify(error);
-        this.#learn(index, failure);
-        resolve({ kind: 'failed', failure });
-      };
-      try {
-        this.#client(index).makeUnaryRequest(path, asBuffer, asIs, request, metadata, { deadline }, done);
-      } catch (error) {
-        done(error instanceof Error ? error : new Error(String(error)));
-      }
-    });
+    try {
+      const bytes = await this.#client(index).call(path, request, token, this.#opened.deadlineMs);
+      if (index === this.#current) this.#timeouts = 0;
+      return { kind: 'response', bytes };
+    } catch (error) {
+      const failure = classify(error);
+      this.#learn(index, failure);
+      return { kind: 'failed', failure };
+    }
   }
 
-  #client(index: number): Client {
+  #client(index: number): UnaryClient {
     if (this.#closed) throw new Error('14 UNAVAILABLE: this connection to etcd has been closed');
-    this.#clients[index] ??= new Client(this.#opened.targets[index]!, this.#credentials, channelOptions);
+    this.#clients[index] ??= new UnaryClient(this.#opened.targets[index]!, this.#opened.tls);
     return this.#clients[index];
+  }
+
+  #streamClient(index: number): Client {
+    if (this.#closed) throw new Error('14 UNAVAILABLE: this connection to etcd has been closed');
+    this.#streamClients[index] ??= new Client(
+      this.#opened.targets[index]!,
+      this.#credentials,
+      channelOptions,
+    );
+    return this.#streamClients[index];
   }
 
   /** From one endpoint to the next, once for all the calls that fail together. */
@@ -120,18 +134,20 @@ export class EtcdChannel {
   #closeClient(index: number): void {
     this.#clients[index]?.close();
     this.#clients[index] = undefined;
+    this.#streamClients[index]?.close();
+    this.#streamClients[index] = undefined;
     this.#timeouts = 0;
   }
 
   #closeClients(): void {
-    for (let index = 0; index < this.#clients.length; index++) this.#closeClient(index);
+    for (let index = 0; index < this.#opened.targets.length; index++) this.#closeClient(index);
   }
 
   // --- tokens ----------------------------------------------------------------------------------------------------
 
-  #refused(metadata: Metadata, message: string): void {
-    if (metadata !== this.#metadata) return; // a newer one is there already
-    this.#metadata = null;
+  #refused(pass: Pass, message: string): void {
+    if (pass !== this.#pass) return; // a newer one is there already
+    this.#pass = null;
     if (!isOldAuthRevision(message)) return;
     // Seen with JWT tokens after a change of roles: the connection itself has to be a new one.
     this.#oldTokens++;
@@ -139,10 +155,10 @@ export class EtcdChannel {
   }
 
   /** What to send along with a call, or why there is none. */
-  async #authenticated(): Promise<Metadata | Failure> {
+  async #authenticated(): Promise<Pass | Failure> {
     if (this.#opened.auth === null) {
-      this.#metadata = new Metadata();
-      return this.#metadata;
+      this.#pass = noToken;
+      return this.#pass;
     }
     if (this.#authenticating === null) {
       const sinceMs = performance.now() - this.#authenticatedAtMs;
@@ -156,29 +172,27 @@ export class EtcdChannel {
       });
     }
     this.#authFailure = await this.#authenticating;
-    return (
-      this.#authFailure ?? this.#metadata ?? { kind: 'unauthenticated', message: 'the token was refused' }
-    );
+    return this.#authFailure ?? this.#pass ?? { kind: 'unauthenticated', message: 'the token was refused' };
   }
 
   /** AuthenticateRequest: name 1, password 2. AuthenticateResponse: header 1, token 2. */
   async #authenticate({ name, password }: { name: string; password: string }): Promise<Failure | null> {
     const request = Buffer.concat([bytesField(1, name), bytesField(2, password)]);
-    const outcome = await this.#send('/etcdserverpb.Auth/Authenticate', request, new Metadata());
+    const outcome = await this.#send('/etcdserverpb.Auth/Authenticate', request, noToken);
     if (outcome.kind === 'failed') {
       // A user is set, but etcd wants none: as long as that is so, calls go without a token.
       if (!outcome.failure.message.includes('authentication is not enabled')) return outcome.failure;
-      this.#metadata = new Metadata();
+      this.#pass = { token: null };
       return null;
     }
     const reader = new Reader(outcome.bytes);
-    const metadata = new Metadata();
+    let token: string | null = null;
     while (!reader.done) {
       const tag = reader.tag();
-      if (tag === 18) metadata.set('token', reader.string());
+      if (tag === 18) token = reader.string();
       else reader.skip(tag);
     }
-    this.#metadata = metadata;
+    this.#pass = { token };
     return null;
   }
 }

@@ -49,6 +49,8 @@ export interface Journal {
   /** Whether it still takes appends of sources that can wait: false at its size limit or on a full disk. */
   readonly accepting: boolean;
   readonly bytes: number;
+  /** Of a torn tail that was cut when it was opened; 0: none. */
+  readonly cutBytes: number;
   /** Names an endpoint's number; must come before its first append. */
   nameEndpoint(endpoint: EndpointIndex, key: string): void;
   /**

@@ -17,6 +17,7 @@ export class MemoryJournal implements Journal {
   readonly recovered = nothing;
   readonly accepting = true;
   readonly bytes = 0;
+  readonly cutBytes = 0;
   durableSeq = 0;
   readonly #listener: JournalListener;
 

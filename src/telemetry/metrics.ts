@@ -64,6 +64,7 @@ export interface Readings {
   readonly sourcesInSync: ReadonlyMap<string, boolean>;
   readonly journalBytes: number;
   readonly journalAccepting: boolean;
+  readonly journalCutBytes: number;
   readonly workersReplaced: number;
   readonly foreignWrites: number;
   readonly datastore: { readonly damages: number; readonly unreadable: number };
@@ -268,6 +269,11 @@ export class Metrics {
     this.#gauge('flapd_etcd_up', 'Whether etcd took the last transaction', (r) => Number(r.etcdUp));
     this.#gauge('flapd_txn_rate', 'Transactions a second allowed now; 0: no limit', (r) => r.txnRate);
     this.#gauge('flapd_journal_bytes', 'Size of the journal', (r) => r.journalBytes);
+    this.#gauge(
+      'flapd_journal_cut_bytes',
+      'Bytes of a torn tail (a power cut leaves one) that were cut at the start',
+      (r) => r.journalCutBytes,
+    );
     this.#gauge('flapd_journal_accepting', 'Whether the journal takes all that comes', (r) =>
       Number(r.journalAccepting),
     );

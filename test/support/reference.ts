@@ -83,6 +83,7 @@ const nothing: Readings = {
   sourcesInSync: new Map(),
   journalBytes: 0,
   journalAccepting: true,
+  journalCutBytes: 0,
   workersReplaced: 0,
   foreignWrites: 0,
   datastore: { damages: 0, unreadable: 0 },

@@ -93,6 +93,7 @@ export class Figures {
       sourcesInSync: sources.synced,
       journalBytes: journal()?.bytes ?? 0,
       journalAccepting: journal()?.accepting ?? true,
+      journalCutBytes: journal()?.cutBytes ?? 0,
       workersReplaced: etcd.pool.replaced,
       foreignWrites: ownKeys.foreign,
       datastore: sources.datastoreFigures,

@@ -27,6 +27,7 @@ const readings: Readings = {
   ]),
   journalBytes: 4096,
   journalAccepting: false,
+  journalCutBytes: 0,
   workersReplaced: 1,
   foreignWrites: 2,
   datastore: { damages: 3, unreadable: 1 },

@@ -7,8 +7,10 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 
 const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-/** node measures the time from one timer to the next: what is above this is the delay. At 10 ms, as prom-client has it, these
- * timers alone cost an idle flapd 1 % of a core. */
+/**
+ * node measures the time from one timer to the next: what is above this is the delay. At 10 ms, as prom-client has it by
+ * itself, such a timer wakes an idle flapd a hundred times a second.
+ */
 const lagResolutionMs = 100;
 
 /** A histogram that counts into an array: prom-client's own costs a microsecond for each observation. */

@@ -36,11 +36,12 @@ export function judgeSpacing(
     const told = toldAtMs[endpoint] ?? [];
     let toldBefore = 0;
     let pendingMax = 1;
-    for (let k = 1; k < commits.length; k++) {
+    for (let k = 0; k < commits.length; k++) {
       const at = commits[k]!;
       while (toldBefore < told.length && told[toldBefore]! <= at) toldBefore++;
-      if (told[k]! > commits[k - 1]!) pendingMax = 1; // the backlog was gone in between
+      if (k > 0 && told[k]! > commits[k - 1]!) pendingMax = 1; // the backlog was gone in between
       pendingMax = Math.max(pendingMax, toldBefore - k);
+      if (k === 0) continue;
       const required = Math.min(rule.endpointDelayMs, (catchUpShare * rule.endpointCatchUpMs) / pendingMax);
       const gap = at - commits[k - 1]!;
       if (min === null || gap < min) min = gap;

@@ -97,9 +97,9 @@ describe('spacing', () => {
   });
 
   it('shrinks with the backlog, but never to nothing', () => {
-    const told = [Array.from({ length: 101 }, () => 0)]; // 100 pending after the first: 80 ms apart
+    const told = [Array.from({ length: 101 }, () => 0)]; // 101 pending before the first: 79 ms apart
     assert.equal(judgeSpacing(rule, told, [[10, 110]]).violations, 0);
-    assert.equal(judgeSpacing(rule, told, [[10, 49]]).violations, 1);
+    assert.equal(judgeSpacing(rule, told, [[10, 48]]).violations, 1);
   });
 
   it('counts as pending only what had been told by then', () => {

@@ -3,8 +3,9 @@
  * for all hosts (`endpointReportingEnabled` of the FelixConfiguration `default`); Felix takes the first that is set of
  * its environment, its file, the FelixConfiguration `node.<host>`, and that one (felix/config/config_params.go). Pure.
  */
+
+import { resources } from '../sources/datastore/resource.js';
 import { type Finding, fine, found } from './finding.js';
-import { resourcesPrefix } from './role.js';
 
 export interface FelixValue {
   readonly value: string;
@@ -17,7 +18,7 @@ export type FelixResource =
   | { readonly kind: 'unread' };
 
 export function felixResourceKeys(host: string): { readonly node: string; readonly global: string } {
-  const prefix = `${resourcesPrefix}felixconfigurations/`;
+  const prefix = `${resources}felixconfigurations/`;
   return { node: `${prefix}node.${host}`, global: `${prefix}default` };
 }
 

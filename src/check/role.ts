@@ -6,7 +6,8 @@
  * needs no right of its own.
  */
 import type { SettingValues } from '../config/settings.js';
-import { flapdPrefix, hostPrefix, processStatusKeys, type Where, workloadPrefix } from '../endpoints/key.js';
+import { flapdPrefix, hostPrefix, processStatusKeys, workloadPrefix } from '../endpoints/key.js';
+import { hostResources, workloadResources } from '../sources/datastore/resource.js';
 import { shellWord } from './shell.js';
 
 export type Right = 'read' | 'write';
@@ -18,16 +19,6 @@ export interface Need {
   readonly rights: readonly Right[];
   readonly why: string;
 }
-
-export const resourcesPrefix = '/calico/resources/v3/projectcalico.org/';
-
-/** Where this host's workload endpoints are, by the name that Calico gives their resources. */
-export function workloadResourcesPrefix({ host, region }: Where): string {
-  const namespace = region === null ? 'openstack' : `openstack-region-${region}`;
-  return `${resourcesPrefix}workloadendpoints/${namespace}/${host.replaceAll('-', '--')}-`;
-}
-
-export const hostResourcesPrefix = `${resourcesPrefix}hostendpoints/`;
 
 export function needsOf(values: SettingValues): Need[] {
   const where = { host: values.host, region: values.region };
@@ -47,12 +38,12 @@ export function needsOf(values: SettingValues): Need[] {
   if (values['endpoints.from'] === 'calico')
     needs.push(
       {
-        key: workloadResourcesPrefix(where),
+        key: workloadResources(where),
         prefix: true,
         rights: ['read'],
         why: "this node's workload endpoints",
       },
-      { key: hostResourcesPrefix, prefix: true, rights: ['read'], why: 'host endpoints' },
+      { key: hostResources, prefix: true, rights: ['read'], why: 'host endpoints' },
     );
   return needs;
 }

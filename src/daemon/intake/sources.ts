@@ -56,6 +56,7 @@ export class Sources {
   readonly #feed: FeedSource | null;
   readonly #driverFeed: DriverFeed | null;
   #dataplane: Dataplane | null = null;
+  #open = false;
   readonly #frames: Record<FrameResult, number> = {
     ok: 0,
     ignored: 0,
@@ -97,6 +98,7 @@ export class Sources {
 
   /** What has not been read yet, though it is there to be read; null: nothing. */
   get waitsFor(): string | null {
+    if (!this.#open) return 'they are not open yet';
     if (this.#netlink?.inSync === false) return 'the interfaces have not been read yet';
     if (this.#datastore?.inSync === false) return "Calico's resources have not been read yet";
     const felix = this.#options.settings['endpoints.from'] === 'felix';
@@ -144,6 +146,7 @@ export class Sources {
     const socket = this.#options.settings['feed.socket'];
     if (socket !== null) this.#options.log.info({ socket }, 'the feed socket is open');
     await this.#driverFeed?.start();
+    this.#open = true;
   }
 
   async stop(): Promise<void> {

@@ -21,7 +21,8 @@ export type Reading =
   /** `id` null: its name is no endpoint's. */
   | { readonly kind: 'damaged'; readonly why: string; readonly id: EndpointId | null };
 
-const resources = '/calico/resources/v3/projectcalico.org/';
+/** Below it is every resource of Calico's. */
+export const resources = '/calico/resources/v3/projectcalico.org/';
 
 /** A resource takes a kilobyte or two. More is not worth holding the main thread up for. */
 const valueBytesMax = 2 ** 20;

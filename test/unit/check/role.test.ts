@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { needsOf, roleCommands, workloadResourcesPrefix } from '../../../src/check/role.js';
+import { needsOf, roleCommands } from '../../../src/check/role.js';
 import { shellWord } from '../../../src/check/shell.js';
 import { loadSettings } from '../../../src/config/load.js';
 import type { SettingName, SettingValues } from '../../../src/config/settings.js';
+import { workloadResources } from '../../../src/sources/datastore/resource.js';
 
 function values(overrides: Partial<Record<SettingName, string>>): SettingValues {
   return loadSettings({
@@ -50,7 +51,7 @@ describe("the smallest role for a host's flapd", () => {
 
   it('ends each prefix with what no other host can go on with', () => {
     for (const { key, prefix } of needsOf(values({ host: 'host1' }))) if (prefix) assert.match(key, /[/-]$/);
-    assert.match(workloadResourcesPrefix({ host: 'a-b', region: null }), /\/openstack\/a--b-$/);
+    assert.match(workloadResources({ host: 'a-b', region: null }), /\/openstack\/a--b-$/);
   });
 
   it('is given to a user with a password, from a file or typed in, or with a certificate', () => {

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../src/etcd/embedded.js';
 import type { NetNamespace } from './netns.js';
@@ -28,6 +29,8 @@ export interface LogLine {
 }
 
 export class Flapd {
+  /** Of tests that failed: they would keep their test file from ending. */
+  static readonly #running = new Set<Flapd>();
   readonly folder: string;
   readonly feedSocket: string;
   readonly httpPort: number;
@@ -57,8 +60,10 @@ export class Flapd {
       rest = lines.pop()!;
       for (const line of lines) this.log.push(parse(line));
     });
+    Flapd.#running.add(this);
     this.exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
+        Flapd.#running.delete(this);
         this.exitCode = code ?? signal ?? 'unknown';
         resolve(this.exitCode);
       });
@@ -90,6 +95,11 @@ export class Flapd {
         ? spawn(process.execPath, args, spawnOptions)
         : options.namespace.spawn(process.execPath, args, spawnOptions);
     return new Flapd(child, folder, options.folder === undefined, httpPort, options.namespace ?? null);
+  }
+
+  /** Ends those that still run, the hard way. */
+  static async endAll(): Promise<void> {
+    await Promise.all([...Flapd.#running].map((flapd) => flapd.kill9()));
   }
 
   get pid(): number {
@@ -171,6 +181,9 @@ export class Flapd {
     if (this.#ownFolder) rmSync(this.folder, { recursive: true, force: true });
   }
 }
+
+// In a test file, that is; node's runner says so.
+if (process.env.NODE_TEST_CONTEXT !== undefined) after(() => Flapd.endAll());
 
 function parse(line: string): LogLine {
   try {

@@ -1,0 +1,154 @@
+/**
+ * The baselines of the macro bench, in a process of its own: what etcd takes of somebody who does less than flapd.
+ *
+ *     ceiling       ready-made transactions as flapd's (claim and cursor compared, `endpoints` puts, the cursor put),
+ *                   four in flight, as fast as etcd takes them
+ *     putPerEvent   a hundred single puts in flight, by npm etcd3
+ *     felixSerial   one queue, one write after another, each waited for, by npm etcd3: Felix's reporter without its limit
+ *     bare          one single put after another, as cheap as it gets: for latencies, and for one endpoint alone
+ *
+ *     node build/bench/macro/load.js '{"mode": …, "etcd": …, "host": …, "endpoints": …, "seconds": …}'
+ *
+ * Prints one JSON object: {"writes", "seconds", "cpuMicros", "p50Ms"}.
+ */
+import type { EndpointIndex } from '../../src/endpoints/id.js';
+import { claimKey, cursorKey, statusKey, statusValue } from '../../src/endpoints/key.js';
+import { Status } from '../../src/endpoints/status.js';
+import { openEtcd } from '../../src/etcd/client.js';
+import { TxnEncoder } from '../../src/etcd/encoding.js';
+import { TxnTransport } from '../../src/etcd/transport.js';
+import { UnaryClient } from '../../src/etcd/unary.js';
+import { encodeCursor } from '../../src/reporter/cursor.js';
+import { bytesField } from '../../src/wire/protobuf.js';
+import { benchEndpoint } from './endpoint.js';
+
+export interface LoadOptions {
+  readonly mode: 'ceiling' | 'putPerEvent' | 'felixSerial' | 'bare';
+  readonly etcd: string;
+  readonly host: string;
+  /** Of one transaction, for the ceiling; of all, for the others. */
+  readonly endpoints: number;
+  readonly seconds: number;
+}
+
+export interface LoadResult {
+  readonly writes: number;
+  readonly seconds: number;
+  readonly cpuMicros: number;
+  /** Of single writes. */
+  readonly p50Ms: number;
+}
+
+const inFlight = 4;
+const putsInFlight = 100;
+/** Ready-made transactions of each lane: two are told apart by their cursors, so that each can follow the other. */
+const readyMade = 2;
+
+const options = JSON.parse(process.argv[2]!) as LoadOptions;
+const where = { host: options.host, region: null };
+const keyOf = (n: number): string => statusKey(benchEndpoint(n), where);
+const statuses = [Status.up, Status.down] as const;
+
+async function ceiling(until: () => boolean): Promise<{ writes: number; latenciesMs: number[] }> {
+  const claim = Buffer.from('the claim of a baseline');
+  const client = openEtcd({ endpoints: [options.etcd] });
+  await client.put(claimKey(where)).value(claim);
+  client.close();
+  const encoder = new TxnEncoder({
+    claimKey: claimKey(where),
+    cursorKey: (lane) => cursorKey(where, lane),
+    statusKeyOf: (endpoint) => statusKey(benchEndpoint(endpoint), where),
+  });
+  let writes = 0;
+  const latenciesMs: number[] = [];
+  const transport = new TxnTransport({ endpoints: [options.etcd] });
+  const lane = async (id: number): Promise<void> => {
+    const endpoints = Array.from(
+      { length: options.endpoints },
+      (_, i) => (id * options.endpoints + i) as EndpointIndex,
+    );
+    const cursors = Array.from({ length: readyMade }, (_, i) => encodeCursor(i + 1, 1000 + i, [], []));
+    const encode = (cursorBefore: Uint8Array | null, i: number): Uint8Array =>
+      encoder.encode({
+        lane: id,
+        claim,
+        cursorBefore,
+        cursorAfter: cursors[i]!,
+        endpoints,
+        statuses: endpoints.map(() => statuses[i]!),
+        seqs: [],
+      });
+    const requests = [encode(cursors[1]!, 0), encode(cursors[0]!, 1)];
+    let request = encode(null, 0);
+    for (let n = 1; !until(); n++) {
+      const startedAtMs = performance.now();
+      const answer = await transport.txn(request);
+      if (answer.kind !== 'committed')
+        throw new Error(`the ceiling's transaction: ${JSON.stringify(answer)}`);
+      latenciesMs.push(performance.now() - startedAtMs);
+      writes += options.endpoints;
+      request = requests[n % readyMade]!;
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, (_, id) => lane(id)));
+  transport.close();
+  return { writes, latenciesMs };
+}
+
+async function puts(
+  atATime: number,
+  until: () => boolean,
+): Promise<{ writes: number; latenciesMs: number[] }> {
+  const client = openEtcd({ endpoints: [options.etcd] });
+  const latenciesMs: number[] = [];
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (!until()) {
+      const n = next++;
+      const startedAtMs = performance.now();
+      const status = statuses[Math.floor(n / options.endpoints) % 2]!;
+      await client.put(keyOf(n % options.endpoints)).value(Buffer.from(statusValue(status)));
+      latenciesMs.push(performance.now() - startedAtMs);
+    }
+  };
+  await Promise.all(Array.from({ length: atATime }, worker));
+  client.close();
+  return { writes: latenciesMs.length, latenciesMs };
+}
+
+async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs: number[] }> {
+  const client = new UnaryClient(new URL(options.etcd).host, null);
+  const latenciesMs: number[] = [];
+  for (let n = 0; !until(); n++) {
+    const status = statuses[Math.floor(n / options.endpoints) % 2]!;
+    const request = Buffer.concat([
+      bytesField(1, keyOf(n % options.endpoints)),
+      bytesField(2, statusValue(status)),
+    ]);
+    const startedAtMs = performance.now();
+    await client.call('/etcdserverpb.KV/Put', request, null, 5000);
+    latenciesMs.push(performance.now() - startedAtMs);
+  }
+  client.close();
+  return { writes: latenciesMs.length, latenciesMs };
+}
+
+const startedAtMs = performance.now();
+const cpuBefore = process.cpuUsage();
+const until = (): boolean => performance.now() - startedAtMs >= options.seconds * 1000;
+const run = {
+  ceiling: () => ceiling(until),
+  putPerEvent: () => puts(putsInFlight, until),
+  felixSerial: () => puts(1, until),
+  bare: () => bare(until),
+}[options.mode];
+const { writes, latenciesMs } = await run();
+const cpu = process.cpuUsage(cpuBefore);
+latenciesMs.sort((a, b) => a - b);
+const result: LoadResult = {
+  writes,
+  seconds: (performance.now() - startedAtMs) / 1000,
+  cpuMicros: cpu.user + cpu.system,
+  p50Ms: latenciesMs[Math.floor(latenciesMs.length / 2)] ?? 0,
+};
+console.log(JSON.stringify(result));

@@ -162,7 +162,7 @@ class Macro {
     try {
       const subject = await Subject.start({ ...standard, settings });
       await subject.storm(1000);
-      await delay(20_000); // V8 gives back what the start took
+      await delay(40_000); // V8 gives back what the start took
       const before = subject.cpuMicros;
       await delay(10_000);
       this.#add('idle CPU', ((subject.cpuMicros - before) / 10_000_000) * 100);

@@ -35,6 +35,8 @@ export interface Fed {
   readonly rssMiB: number;
 }
 
+/** Nothing has been written for so long: all is. */
+const settledMs = 500;
 /** Frames on their way that are not accepted yet. */
 const unacknowledgedMax = 20_000;
 
@@ -213,14 +215,20 @@ export class Subject {
     return frame(encoded, encodeSequenceNumber(this.#sent));
   }
 
-  /** When everything that was told is in etcd: asked of flapd, which asks nothing of anybody for it. */
+  /**
+   * When everything that was told is in etcd: when its revision moved last. Asking flapd would cost flapd; whether it
+   * really is everything, verify() says.
+   */
   async #written(): Promise<number> {
-    for (;;) {
-      if (this.#acknowledged === this.#sent) {
-        const metrics = await (await fetch(`http://127.0.0.1:${this.httpPort}/metrics`)).text();
-        if (/^flapd_pending_transitions 0$/m.test(metrics)) return performance.now();
-      }
+    while (this.#acknowledged < this.#sent) await delay(5);
+    const client = openEtcd({ endpoints: [this.#options.etcd] });
+    let [revision, movedAtMs] = ['', performance.now()];
+    while (performance.now() - movedAtMs < settledMs) {
+      const { header } = await client.kv.range({ key: Buffer.from('x') });
+      if (header.revision !== revision) [revision, movedAtMs] = [header.revision, performance.now()];
       await delay(10);
     }
+    client.close();
+    return movedAtMs;
   }
 }

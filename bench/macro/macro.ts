@@ -77,7 +77,7 @@ class Macro {
       const serial = await this.#load('felixSerial', 1000);
       this.#against('against felix-serial', sustained.transitionsPerSecond, serial);
       const bare = await this.#load('bare', 1);
-      const alone = await this.#storm('flapd, one endpoint', 1, Math.round(transitions / 100), {});
+      const alone = await this.#storm('flapd, one endpoint', 1, Math.round(transitions / 50), {});
       this.#against('one endpoint alone', alone.transitionsPerSecond, bare);
       await this.#latency(bare);
       this.#add('CPU per transition', sustained.cpuMicrosPerTransition);

@@ -105,15 +105,15 @@ export class Sources {
     return felix && !this.inSync ? 'Felix has not told its endpoints yet (flapd felix-driver)' : null;
   }
 
-  /** By source. */
+  /** By source; those alone that have to tell all that exists before anything can be removed. */
   get synced(): ReadonlyMap<string, boolean> {
-    return new Map([
-      ...(this.#netlink === null ? [] : [['netlink', this.#netlink.inSync] as const]),
-      ...(this.#datastore === null ? [] : [['datastore', this.#datastore.inSync] as const]),
-      ...(this.#feed === null
-        ? []
-        : [['felix', this.#feed.inSync || this.#driverFeed?.inSync === true] as const]),
-    ]);
+    const from = this.#options.settings['endpoints.from'];
+    const synced = new Map<string, boolean>();
+    if (this.#netlink !== null) synced.set('netlink', this.#netlink.inSync);
+    if (this.#datastore !== null) synced.set('datastore', this.#datastore.inSync);
+    if (from === 'felix') synced.set('felix', this.#driverFeed?.inSync ?? false);
+    if (from === 'feed') synced.set('felix', this.#feed?.inSync ?? false);
+    return synced;
   }
 
   get netlinkFigures(): NetlinkSource['figures'] {

@@ -87,7 +87,10 @@ export class EtcdAccess {
       const files = fingerprint(opened);
       if (files === this.#files && connection === this.#connection) return true;
       const client = openEtcd(connection);
-      await this.pool.rebuild(connection);
+      await this.pool.rebuild(connection).catch((error: unknown) => {
+        client.close();
+        throw error;
+      });
       this.#client.close();
       this.#client = client;
       this.#connection = connection;

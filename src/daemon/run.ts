@@ -22,16 +22,10 @@ const fatalCodes = { fenced: ExitCode.denied, bug: ExitCode.bug, journal: ExitCo
 export async function runDaemon(settings: Settings, options: RunOptions): Promise<number> {
   const { values, sources } = settings;
   const log = openLog({ level: values['log.level'], format: values['log.format'] });
-  log.info({ version: options.version, host: values.host, set: Object.fromEntries(sources) }, 'flapd starts');
-  if (values['journal.dir'] === null) {
-    log.warn({}, 'no journal: what is pending is lost if flapd ends unexpectedly');
-  }
   let end: (code: number) => void = () => undefined;
   const ended = new Promise<number>((resolve) => {
     end = resolve;
   });
-  for (const source of settings.ignored)
-    log.debug({ source }, "a setting of Felix's that means nothing here");
   let signals = 0;
   const onSignal = (signal: NodeJS.Signals): void => {
     signals++;
@@ -46,10 +40,16 @@ export async function runDaemon(settings: Settings, options: RunOptions): Promis
       () => undefined, // it ends
     );
   };
-  // From the first moment on: by itself it would end the process.
+  // From the first moment on, before the first word: by themselves they would end the process.
   process.on('SIGHUP', onHangup);
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
+  log.info({ version: options.version, host: values.host, set: Object.fromEntries(sources) }, 'flapd starts');
+  if (values['journal.dir'] === null) {
+    log.warn({}, 'no journal: what is pending is lost if flapd ends unexpectedly');
+  }
+  for (const source of settings.ignored)
+    log.debug({ source }, "a setting of Felix's that means nothing here");
   const etcd = await startEmbedded(settings, (why) => {
     log.error({ why }, 'the embedded etcd has ended by itself');
     end(ExitCode.system);

@@ -166,9 +166,17 @@ export class Metrics {
       labelNames: ['version', 'node'],
       registers,
     }).set({ version, node: process.version }, 1);
+    this.#beginAtZero();
     this.#defineReadings();
     this.#lag.enable();
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
+  }
+
+  /** Prometheus sees an increase only from a value that was there before: an alert would miss the first time. */
+  #beginAtZero(): void {
+    for (const result of ['ok', 'partly', 'refused']) this.reloads.inc({ result }, 0);
+    for (const result of ['clean', 'corrected', 'stale', 'failed']) this.resyncRuns.inc({ result }, 0);
+    for (const reason of ['start', 'restored']) this.claims.inc({ reason }, 0);
   }
 
   close(): void {

@@ -50,6 +50,18 @@ async function scrape(metrics: Metrics): Promise<string[]> {
   return body.split('\n');
 }
 
+test('what is counted from time to time is there before its first time: an alert would miss that otherwise', async () => {
+  const lines = await scrape(newMetrics());
+  for (const line of [
+    'flapd_config_reloads_total{result="refused"} 0',
+    'flapd_config_reloads_total{result="partly"} 0',
+    'flapd_resync_runs_total{result="failed"} 0',
+    'flapd_claims_total{reason="restored"} 0',
+    'flapd_dead_letters_total 0',
+  ])
+    assert.ok(lines.includes(line), line);
+});
+
 test('what the daemon knows is read when it is asked for', async () => {
   const lines = await scrape(newMetrics());
   for (const line of [

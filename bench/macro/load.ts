@@ -6,11 +6,13 @@
  *     putPerEvent   a hundred single puts in flight, by npm etcd3
  *     felixSerial   one queue, one write after another, each waited for, by npm etcd3: Felix's reporter without its limit
  *     bare          one single put after another, as cheap as it gets: for latencies, and for one endpoint alone
+ *                   (with `perSecond`: so many a second, whatever becomes of those before)
  *
  *     node build/bench/macro/load.js '{"mode": …, "etcd": …, "host": …, "endpoints": …, "seconds": …}'
  *
- * Prints one JSON object: {"writes", "seconds", "cpuMicros", "p50Ms"}.
+ * Prints one JSON object: {"writes", "seconds", "cpuMicros", "latencyMs"}.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { EndpointIndex } from '../../src/endpoints/id.js';
 import { claimKey, cursorKey, statusKey, statusValue } from '../../src/endpoints/key.js';
 import { Status } from '../../src/endpoints/status.js';
@@ -21,6 +23,7 @@ import { UnaryClient } from '../../src/etcd/unary.js';
 import { encodeCursor } from '../../src/reporter/cursor.js';
 import { bytesField } from '../../src/wire/protobuf.js';
 import { benchEndpoint } from './endpoint.js';
+import { type Percentiles, percentilesOf } from './percentiles.js';
 
 export interface LoadOptions {
   readonly mode: 'ceiling' | 'putPerEvent' | 'felixSerial' | 'bare';
@@ -29,14 +32,16 @@ export interface LoadOptions {
   /** Of one transaction, for the ceiling; of all, for the others. */
   readonly endpoints: number;
   readonly seconds: number;
+  /** Of bare, instead of one after another. */
+  readonly perSecond?: number;
 }
 
 export interface LoadResult {
   readonly writes: number;
   readonly seconds: number;
   readonly cpuMicros: number;
-  /** Of single writes. */
-  readonly p50Ms: number;
+  /** Of single writes, or of transactions. */
+  readonly latencyMs: Percentiles;
 }
 
 const inFlight = 4;
@@ -119,7 +124,7 @@ async function puts(
 async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs: number[] }> {
   const client = new UnaryClient(new URL(options.etcd).host, null);
   const latenciesMs: number[] = [];
-  for (let n = 0; !until(); n++) {
+  const put = async (n: number): Promise<void> => {
     const status = statuses[Math.floor(n / options.endpoints) % 2]!;
     const request = Buffer.concat([
       bytesField(1, keyOf(n % options.endpoints)),
@@ -128,9 +133,26 @@ async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs
     const startedAtMs = performance.now();
     await client.call('/etcdserverpb.KV/Put', request, null, 5000);
     latenciesMs.push(performance.now() - startedAtMs);
-  }
+  };
+  if (options.perSecond === undefined) for (let n = 0; !until(); n++) await put(n);
+  else await atPace(options.perSecond, put, until);
   client.close();
   return { writes: latenciesMs.length, latenciesMs };
+}
+
+async function atPace(
+  perSecond: number,
+  put: (n: number) => Promise<void>,
+  until: () => boolean,
+): Promise<void> {
+  const all: Promise<void>[] = [];
+  const beganAtMs = performance.now();
+  for (let n = 0; !until(); n++) {
+    const dueAtMs = beganAtMs + (n * 1000) / perSecond;
+    if (dueAtMs > performance.now()) await delay(dueAtMs - performance.now());
+    all.push(put(n));
+  }
+  await Promise.all(all);
 }
 
 const startedAtMs = performance.now();
@@ -144,11 +166,10 @@ const run = {
 }[options.mode];
 const { writes, latenciesMs } = await run();
 const cpu = process.cpuUsage(cpuBefore);
-latenciesMs.sort((a, b) => a - b);
 const result: LoadResult = {
   writes,
   seconds: (performance.now() - startedAtMs) / 1000,
   cpuMicros: cpu.user + cpu.system,
-  p50Ms: latenciesMs[Math.floor(latenciesMs.length / 2)] ?? 0,
+  latencyMs: percentilesOf(latenciesMs.sort((a, b) => a - b)),
 };
 console.log(JSON.stringify(result));

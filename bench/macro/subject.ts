@@ -1,22 +1,18 @@
-/** flapd in the macro bench: the command itself, fed through its socket, and judged by etcd afterwards. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+/** flapd in the bench as a dataplane has it: fed through its socket, and judged by etcd afterwards. */
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { statusKey, workloadPrefix } from '../../src/endpoints/key.js';
 import { Status } from '../../src/endpoints/status.js';
 import { openEtcd } from '../../src/etcd/client.js';
-import { freePort } from '../../src/etcd/embedded.js';
 import { prefixEnd } from '../../src/etcd/prefix.js';
 import { FeedClient } from '../../src/sources/felix/client.js';
 import { frame } from '../../src/sources/felix/frames.js';
 import { encodeSequenceNumber, encodeStatus } from '../../src/sources/felix/messages.js';
-import { subjectEnvironment, subjectSettings } from '../../src/storm/subject/settings.js';
+import { subjectSettings } from '../../src/storm/subject/settings.js';
 import { benchEndpoint } from './endpoint.js';
-
-const main = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+import { Flapd } from './flapd.js';
 
 export interface SubjectOptions {
   readonly etcd: string;
@@ -41,57 +37,44 @@ const settledMs = 500;
 const unacknowledgedMax = 20_000;
 
 export class Subject {
-  readonly httpPort: number;
+  readonly flapd: Flapd;
   readonly #options: SubjectOptions;
-  readonly #child: ChildProcess;
   readonly #folder: string;
-  readonly #exited: Promise<void>;
+  readonly #frames: readonly (readonly Uint8Array[])[];
   /** By endpoint: how often its key was put, so far. */
   readonly #puts: Uint32Array;
   #feed: FeedClient | null = null;
   #sent = 0;
   #acknowledged = 0;
-  #log = '';
 
-  private constructor(options: SubjectOptions, folder: string, httpPort: number, startedAtMs: number) {
+  private constructor(options: SubjectOptions, folder: string, flapd: Flapd) {
     this.#options = options;
     this.#folder = folder;
-    this.httpPort = httpPort;
-    this.startedAtMs = startedAtMs;
+    this.flapd = flapd;
     this.#puts = new Uint32Array(options.endpoints);
+    this.#frames = Array.from({ length: options.endpoints }, (_, n) =>
+      [Status.up, Status.down].map((status) => encodeStatus(benchEndpoint(n), status)),
+    );
+  }
+
+  static async start(options: SubjectOptions): Promise<Subject> {
+    const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'flapd-bench-'));
+    const socketPath = join(folder, 'feed.sock');
     const settings = new Map<string, string>([
       ...subjectSettings({
         via: 'feed',
         host: options.host,
         connection: { endpoints: [options.etcd] },
-        socketPath: join(folder, 'feed.sock'),
+        socketPath,
         journalDir: join(folder, 'journal'),
         endpoints: options.endpoints,
         production: false,
         overrides: new Map(),
       }),
-      ['http', `127.0.0.1:${httpPort}`],
       ...Object.entries(options.settings ?? {}),
     ]);
-    const args = [...settings].flatMap(([name, value]) => ['--set', `${name}=${value}`]);
-    this.#child = spawn(process.execPath, [main, 'run', ...args], {
-      stdio: ['ignore', 'ignore', 'pipe'],
-      env: subjectEnvironment(process.env),
-    });
-    this.#child.stderr!.on('data', (data: Buffer) => {
-      this.#log = (this.#log + data.toString()).slice(-4000);
-    });
-    this.#exited = new Promise((resolve) => this.#child.once('exit', () => resolve()));
-  }
-
-  /** Monotonic. */
-  readonly startedAtMs: number;
-
-  static async start(options: SubjectOptions): Promise<Subject> {
-    const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'flapd-bench-'));
-    const subject = new Subject(options, folder, await freePort(), performance.now());
-    await subject.#ready();
-    subject.#feed = await FeedClient.connect(join(folder, 'feed.sock'), {
+    const subject = new Subject(options, folder, await Flapd.start(settings));
+    subject.#feed = await FeedClient.connect(socketPath, {
       onAck: (sequenceNumber) => {
         subject.#acknowledged = sequenceNumber;
       },
@@ -99,42 +82,37 @@ export class Subject {
     return subject;
   }
 
-  /** From the process's start to /readyz saying so. */
-  readyAfterMs = 0;
-
-  async #ready(): Promise<void> {
-    for (;;) {
-      if (this.#child.exitCode !== null) throw new Error(`flapd has ended: ${this.#log}`);
-      const response = await fetch(`http://127.0.0.1:${this.httpPort}/readyz`).catch(() => null);
-      if (response?.ok) break;
-      await delay(5);
-    }
-    this.readyAfterMs = performance.now() - this.startedAtMs;
-  }
-
   /** Flaps all endpoints in turn, so many transitions, as fast as flapd takes them; resolves when all are in etcd. */
   async storm(transitions: number): Promise<Fed> {
-    const { endpoints } = this.#options;
-    const frames = Array.from({ length: endpoints }, (_, n) =>
-      [Status.up, Status.down].map((status) => encodeStatus(benchEndpoint(n), status)),
-    );
-    const cpuBefore = this.cpuMicros;
+    const cpuBefore = this.flapd.cpuMicros;
     const beganAtMs = performance.now();
+    await this.feed(transitions);
+    const seconds = ((await this.written()) - beganAtMs) / 1000;
+    return {
+      transitionsPerSecond: transitions / seconds,
+      cpuMicrosPerTransition: (this.flapd.cpuMicros - cpuBefore) / transitions,
+      rssMiB: this.flapd.rssMiB,
+    };
+  }
+
+  /** Flaps all endpoints in turn, as fast as flapd takes them; resolves when all is accepted. */
+  async feed(transitions: number): Promise<void> {
     for (let k = 0; k < transitions; k++) {
-      const endpoint = this.#sent % endpoints;
-      this.#feed!.send(this.#frame(frames[endpoint]![this.#puts[endpoint]! % 2]!, endpoint));
+      this.#flap();
       if (this.#sent % 500 === 0) {
         await new Promise((resolve) => setImmediate(resolve));
         while (this.#sent - this.#acknowledged > unacknowledgedMax) await delay(1);
       }
     }
-    const seconds = ((await this.#written()) - beganAtMs) / 1000;
-    const cpu = this.cpuMicros - cpuBefore;
-    return {
-      transitionsPerSecond: transitions / seconds,
-      cpuMicrosPerTransition: cpu / transitions,
-      rssMiB: this.rssMiB,
-    };
+    while (this.#acknowledged < this.#sent) await delay(5);
+  }
+
+  /** Flaps all endpoints in turn, so many a second whatever comes of it, until it is told to stop. */
+  async feedSteadily(perSecond: number, signal: AbortSignal): Promise<void> {
+    const beganAtMs = performance.now();
+    for (let k = 0; !signal.aborted; await delay(1))
+      for (; k < ((performance.now() - beganAtMs) * perSecond) / 1000; k++) this.#flap();
+    while (this.#acknowledged < this.#sent) await delay(5);
   }
 
   /** Says of so many endpoints, once, what they were last; as a dataplane does whose flapd was restarted. */
@@ -146,27 +124,33 @@ export class Subject {
     while (this.#acknowledged < this.#sent) await delay(5);
   }
 
-  /** One transition each so many milliseconds; returns flapd's own account: accepted to committed, in milliseconds. */
-  async trickle(transitions: number, everyMs: number): Promise<number[]> {
-    const latenciesMs: number[] = [];
+  /**
+   * So many transitions, so many a second, whatever becomes of those before; returns how long each took from its
+   * frame's writing to a watch's seeing it, in milliseconds, sorted.
+   */
+  async latencies(transitions: number, perSecond: number): Promise<number[]> {
+    const { endpoints } = this.#options;
     const client = openEtcd({ endpoints: [this.#options.etcd] });
-    const watcher = await client
-      .watch()
-      .key(statusKey(benchEndpoint(0), this.#where))
-      .create();
-    let toldAtMs = 0;
-    watcher.on('put', () => latenciesMs.push(performance.now() - toldAtMs));
+    const watcher = await client.watch().prefix(workloadPrefix(this.#where)).create();
+    const toldAtMs = new Map<string, number>();
+    const latenciesMs: number[] = [];
+    watcher.on('put', ({ key, version }) => {
+      latenciesMs.push(performance.now() - toldAtMs.get(`${key} ${version}`)!);
+    });
+    const beganAtMs = performance.now();
     for (let k = 0; k < transitions; k++) {
-      toldAtMs = performance.now();
-      this.#feed!.send(
-        this.#frame(encodeStatus(benchEndpoint(0), this.#puts[0]! % 2 === 0 ? Status.up : Status.down), 0),
-      );
-      while (latenciesMs.length <= k) await delay(1);
-      await delay(Math.max(0, everyMs - (performance.now() - toldAtMs)));
+      const dueAtMs = beganAtMs + (k * 1000) / perSecond;
+      if (dueAtMs > performance.now()) await delay(dueAtMs - performance.now());
+      const endpoint = this.#sent % endpoints;
+      const key = statusKey(benchEndpoint(endpoint), this.#where);
+      toldAtMs.set(`${key} ${this.#puts[endpoint]! + 1}`, performance.now());
+      this.#flap();
+      this.#feed!.flush();
     }
+    while (latenciesMs.length < transitions) await delay(5);
     await watcher.cancel();
     client.close();
-    return latenciesMs;
+    return latenciesMs.sort((a, b) => a - b);
   }
 
   /** Throws unless each endpoint's key was put just as often as it was told, and has the last value. */
@@ -184,24 +168,9 @@ export class Subject {
     }
   }
 
-  get cpuMicros(): number {
-    const fields = readFileSync(`/proc/${this.#child.pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
-    return (Number(fields[11]) + Number(fields[12])) * 10_000; // a tick is 10 ms
-  }
-
-  get rssMiB(): number {
-    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
-    return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) / 1024;
-  }
-
-  get threads(): number {
-    return readdirSync(`/proc/${this.#child.pid}/task`).length;
-  }
-
   async stop({ keepFolder = false } = {}): Promise<void> {
     await this.#feed?.end();
-    this.#child.kill('SIGTERM');
-    await this.#exited;
+    await this.flapd.stop();
     if (!keepFolder) rmSync(this.#folder, { recursive: true, force: true });
   }
 
@@ -209,18 +178,20 @@ export class Subject {
     return { host: this.#options.host, region: null };
   }
 
-  #frame(encoded: Uint8Array, endpoint: number): Buffer {
+  /** The next endpoint's next status. */
+  #flap(): void {
+    const endpoint = this.#sent % this.#options.endpoints;
+    const encoded = this.#frames[endpoint]![this.#puts[endpoint]! % 2]!;
     this.#puts[endpoint]!++;
     this.#sent++;
-    return frame(encoded, encodeSequenceNumber(this.#sent));
+    this.#feed!.send(frame(encoded, encodeSequenceNumber(this.#sent)));
   }
 
   /**
    * When everything that was told is in etcd: when its revision moved last. Asking flapd would cost flapd; whether it
    * really is everything, verify() says.
    */
-  async #written(): Promise<number> {
-    while (this.#acknowledged < this.#sent) await delay(5);
+  async written(): Promise<number> {
     const client = openEtcd({ endpoints: [this.#options.etcd] });
     let [revision, movedAtMs] = ['', performance.now()];
     while (performance.now() - movedAtMs < settledMs) {

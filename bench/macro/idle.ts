@@ -1,0 +1,45 @@
+/** flapd as it is after an hour, and when it starts with all that etcd has already. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { openEtcd } from '../../src/etcd/client.js';
+import type { Sizes } from '../sizes.js';
+import type { Bed } from './bed.js';
+import type { Samples } from './samples.js';
+import { Subject } from './subject.js';
+
+const settings = { 'limits.txnsPerSecond': '50', 'txn.watchBytesMax': '0', 'reader.confirm': 'true' };
+
+export async function idleAndColdStart(bed: Bed, { idle }: Sizes, samples: Samples): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'flapd-bench-'));
+  const options = { etcd: bed.etcd.endpoint, host: bed.newHost(), endpoints: 1000, folder, settings };
+  try {
+    const subject = await Subject.start(options);
+    await subject.storm(1000);
+    await delay(idle.afterSeconds * 1000); // V8 gives back what the start took
+    const cpuBefore = subject.flapd.cpuMicros;
+    await delay(idle.seconds * 1000);
+    samples.add('idle CPU', ((subject.flapd.cpuMicros - cpuBefore) / (idle.seconds * 1_000_000)) * 100);
+    samples.add('idle RSS', subject.flapd.rssMiB);
+    await subject.stop({ keepFolder: true });
+
+    const client = openEtcd({ endpoints: [options.etcd] });
+    const revision = async (): Promise<number> =>
+      Number((await client.kv.range({ key: Buffer.from('x') })).header.revision);
+    const revisionBefore = await revision();
+    const again = await Subject.start(options);
+    const { readyAfterMs } = again.flapd;
+    samples.add('cold start', readyAfterMs);
+    await again.tell(1000);
+    await delay(2000);
+    samples.add('cold start writes', (await revision()) - revisionBefore - 1); // the claim's
+    await again.stop();
+    client.close();
+    bed.progress(
+      `  idle: ${samples.medianOf('idle CPU')!.toFixed(2)} % of a core, ${samples.medianOf('idle RSS')!.toFixed(0)} MiB; cold start: ready after ${readyAfterMs.toFixed(0)} ms`,
+    );
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

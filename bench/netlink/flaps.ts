@@ -1,0 +1,153 @@
+/**
+ * flapd and interfaces that the kernel flaps, in a network namespace of their own: how much of a core its main thread
+ * takes for each link message, and whether one is lost.
+ *
+ *     node build/bench/netlink/flaps.js '{"interfaces": …, "seconds": …}'
+ *
+ * The peers of veth pairs go down and up as fast as `ip -batch` can: the kernel tells of the peer, and of the carrier of the
+ * watched side, so every toggle is two messages or three, and one transition, which goes into journal and etcd like any.
+ * Prints one JSON object (FlapsResult).
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { EmbeddedEtcd, findEtcdBinary } from '../../src/etcd/embedded.js';
+import { IpBatch } from '../../src/storm/drive/ip-batch.js';
+import { inOwnNamespace, NamespaceError, runInOwnNamespace } from '../../src/storm/drive/namespace.js';
+import { subjectSettings } from '../../src/storm/subject/settings.js';
+import { Flapd } from '../macro/flapd.js';
+
+export interface FlapsOptions {
+  readonly interfaces: number;
+  readonly seconds: number;
+}
+
+export interface FlapsMeasured {
+  readonly messages: number;
+  readonly seconds: number;
+  /** CPU time, all of it in microseconds, for each message. */
+  readonly mainThreadMicros: number;
+  readonly processMicros: number;
+  readonly readerMicros: number;
+  /** What was lost, in words; null: nothing. */
+  readonly lost: string | null;
+}
+
+/** Or why there is none. */
+export type FlapsResult = FlapsMeasured | { readonly denied: string };
+
+async function measure({ interfaces, seconds }: FlapsOptions): Promise<FlapsMeasured> {
+  const folder = mkdtempSync(join(tmpdir(), 'flapd-bench-netlink-'));
+  const ip = new IpBatch();
+  let etcd: EmbeddedEtcd | null = null;
+  let flapd: Flapd | null = null;
+  try {
+    await ip.run(...Array.from({ length: interfaces }, (_, n) => pair(n)).flat());
+    etcd = await EmbeddedEtcd.start({
+      binary: findEtcdBinary(),
+      dataDir: join(folder, 'etcd'),
+      clientPort: 0,
+    });
+    flapd = await Flapd.start(
+      subjectSettings({
+        via: 'netlink',
+        host: 'bench',
+        connection: { endpoints: [etcd.endpoint] },
+        socketPath: '',
+        journalDir: join(folder, 'journal'),
+        endpoints: interfaces,
+        production: false,
+        overrides: new Map(),
+      }),
+    );
+    return await flap(flapd, ip, { interfaces, seconds });
+  } finally {
+    await flapd?.stop();
+    await etcd?.crash(); // faster than a good-bye, and its data go
+    await ip.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function flap(
+  flapd: Flapd,
+  ip: IpBatch,
+  { interfaces, seconds }: FlapsOptions,
+): Promise<FlapsMeasured> {
+  const round = ['down', 'up'].flatMap((state) =>
+    Array.from({ length: interfaces }, (_, n) => `link set dev p${n} ${state}`),
+  );
+  const flapFor = async (forMs: number): Promise<number> => {
+    const untilMs = performance.now() + forMs;
+    let toggles = 0;
+    for (; performance.now() < untilMs; toggles += round.length) await ip.run(...round);
+    return toggles;
+  };
+  await flapFor(seconds * 250); // warm
+  await settled(flapd);
+  const before = await flapd.metrics();
+  const usedBefore = usage(flapd);
+  const beganAtMs = performance.now();
+  const toggles = await flapFor(seconds * 1000);
+  const tookMs = performance.now() - beganAtMs;
+  const after = await settled(flapd);
+  const used = usage(flapd).map((micros, i) => micros - usedBefore[i]!);
+  const grown = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
+  const messages = grown('flapd_netlink_messages_total');
+  const overruns = grown('flapd_netlink_overruns_total');
+  const transitions = grown('flapd_transitions_committed_total');
+  return {
+    messages,
+    seconds: tookMs / 1000,
+    mainThreadMicros: used[0]! / messages,
+    processMicros: used[1]! / messages,
+    readerMicros: used[2]! / messages,
+    lost:
+      overruns === 0 && transitions === toggles
+        ? null
+        : `${overruns} overruns; ${transitions} transitions of ${toggles} flaps`,
+  };
+}
+
+function pair(n: number): string[] {
+  return [
+    `link add name veth${n} type veth peer name p${n}`,
+    `link set dev veth${n} up`,
+    `link set dev p${n} up`,
+  ];
+}
+
+function usage(flapd: Flapd): [number, number, number] {
+  return [flapd.mainThreadCpuMicros, flapd.cpuMicros, flapd.childrenCpuMicros];
+}
+
+/** The kernel tells of a carrier up to a second late: when nothing has come for longer than that, all has. */
+async function settled(flapd: Flapd): Promise<ReadonlyMap<string, number>> {
+  let [metrics, sinceMs] = [await flapd.metrics(), performance.now()];
+  while (performance.now() - sinceMs < 1200) {
+    await delay(100);
+    const now = await flapd.metrics();
+    const changed = ['flapd_netlink_messages_total', 'flapd_transitions_committed_total'].some(
+      (name) => now.get(name) !== metrics.get(name),
+    );
+    if (changed) sinceMs = performance.now();
+    metrics = now;
+  }
+  return metrics;
+}
+
+function tell(result: FlapsResult): void {
+  console.log(JSON.stringify(result));
+}
+
+if (inOwnNamespace()) {
+  tell(await measure(JSON.parse(process.argv[2]!) as FlapsOptions));
+} else {
+  try {
+    process.exitCode = await runInOwnNamespace();
+  } catch (error) {
+    if (!(error instanceof NamespaceError)) throw error;
+    tell({ denied: error.message });
+  }
+}

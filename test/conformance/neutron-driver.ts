@@ -90,6 +90,7 @@ export class Neutron {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
+    this.#queue.length = 0; // each takes a thread 100 ms, and nobody asks for what they would write
     await until('the threads to end', () => this.#busy === 0);
   }
 

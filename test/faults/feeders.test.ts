@@ -81,11 +81,15 @@ describe('a feeder that misbehaves', () => {
     const frame = statusFrame(vm('slow'), up, 1);
     let sent = 0;
     const timer = setInterval(() => socket.write(frame.subarray(sent, ++sent)), 1000);
-    socket.write(frame.subarray(sent, ++sent));
-    await course.during(async () => {
-      await once(socket, 'close');
-    });
-    clearInterval(timer);
+    try {
+      socket.write(frame.subarray(sent, ++sent));
+      await course.during(async () => {
+        // Not events' once(): it rejects where a byte that flapd has not read makes the kernel reset the connection.
+        await new Promise((resolve) => socket.once('close', resolve));
+      });
+    } finally {
+      clearInterval(timer);
+    }
     assert.ok(sent < frame.length);
     assert.equal(await course.flapd.metric('flapd_feed_frames_total{source="felix",result="timeout"}'), 1);
     await course.end();
@@ -125,7 +129,7 @@ describe('a feeder that misbehaves', () => {
       }
       if (first % 50_000 === 0) most = Math.max(most, rss());
     }
-    assert.ok(waits > 10, `it waited ${waits} times`);
+    assert.ok(waits > 0, 'it never had to wait'); // how often is the kernel's buffer's and the machine's to say
     await course.flap(2);
     await until('all to be written', async () => (await pending()) === 0, {
       deadlineMs: 120_000,

@@ -85,7 +85,7 @@ function latency(bed: Bed, { latency: { seconds } }: CurveSizes, perSecond: numb
   return bed.subject(endpointsOfLatency, {}, async (subject) => {
     await subject.latencies(endpointsOfLatency * 2, 1000);
     const count = Math.max(20, Math.round(perSecond * seconds));
-    const percentiles = percentilesOf(await subject.latencies(count, perSecond));
+    const percentiles = percentilesOf((await subject.latencies(count, perSecond)).fromTold);
     bed.progress(`  flapd at ${perSecond}/s: p99 ${percentiles.p99.toFixed(2)} ms`);
     return { x: perSecond, y: percentiles.p50, ...percentiles };
   });

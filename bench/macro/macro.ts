@@ -12,6 +12,8 @@ import { Samples } from './samples.js';
 import type { Fed } from './subject.js';
 
 const flapsInterfaces = 100;
+/** A second: of latencies. */
+const pace = 100;
 
 export async function measureTargets(bed: Bed, sizes: Sizes): Promise<Samples> {
   const macro = new Macro(bed, sizes);
@@ -52,7 +54,7 @@ class Macro {
     const bare = await this.#load('bare', 1);
     const alone = await this.#storm('flapd, one endpoint', 1, Math.round(transitions / 50));
     samples.against('one endpoint alone', alone.transitionsPerSecond, bare.writesPerSecond);
-    await this.#latency(bare);
+    await this.#latency();
     const many = await this.#storm(
       'flapd, 100000 endpoints',
       manyEndpoints,
@@ -74,6 +76,7 @@ class Macro {
     const name = mode === 'ceiling' ? `ceiling at ${endpoints}` : mode;
     this.samples.add(`${name}, writes/s`, result.writesPerSecond);
     this.samples.add(`${name}, CPU us`, result.cpuMicrosPerWrite);
+    this.samples.add(`${name}, p50 ms`, result.latencyMs.p50);
     this.#bed.progress(
       `  ${name}: ${result.writesPerSecond.toFixed(0)}/s, ${result.cpuMicrosPerWrite.toFixed(1)} us each`,
     );
@@ -97,16 +100,27 @@ class Macro {
     return fed;
   }
 
-  async #latency(bare: LoadResult): Promise<void> {
-    const { p50 } = await this.#bed.subject(1, {}, async (subject) => {
-      await subject.latencies(50, 100);
-      return percentilesOf(await subject.latencies(200, 100));
+  async #latency(): Promise<void> {
+    const count = Math.max(50, Math.round(this.#sizes.seconds * pace));
+    const { fromTold, fromAccepted } = await this.#bed.subject(1, {}, async (subject) => {
+      await subject.latencies(50, pace);
+      return subject.latencies(count, pace);
     });
-    this.samples.add('flapd, p50 ms', p50);
-    this.samples.add('bare put, p50 ms', bare.latencyMs.p50);
-    this.samples.against('latency at 100/s', p50, bare.latencyMs.p50);
+    const paced = await this.#bed.load({
+      mode: 'bare',
+      endpoints: 1,
+      seconds: this.#sizes.seconds,
+      perSecond: pace,
+    });
+    const accepted = percentilesOf(fromAccepted).p50;
+    const told = percentilesOf(fromTold).p50;
+    const put = paced.latencyMs.p50;
+    this.samples.add('flapd at 100/s, accepted to seen, p50 ms', accepted);
+    this.samples.add('flapd at 100/s, told to seen, p50 ms', told);
+    this.samples.add('bare put at 100/s, p50 ms', put);
+    this.samples.against('latency at 100/s', accepted, put);
     this.#bed.progress(
-      `  latency at 100/s: ${p50.toFixed(2)} ms, a bare put ${bare.latencyMs.p50.toFixed(2)} ms`,
+      `  latency at 100/s: ${accepted.toFixed(2)} ms from accepted, ${told.toFixed(2)} ms from told, a bare put ${put.toFixed(2)} ms`,
     );
   }
 

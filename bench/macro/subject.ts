@@ -31,6 +31,18 @@ export interface Fed {
   readonly rssMiB: number;
 }
 
+/** Until a watch saw it: from its frame's writing, and from flapd's acknowledging it. */
+export interface Latencies {
+  readonly fromTold: readonly number[];
+  readonly fromAccepted: readonly number[];
+}
+
+interface Told {
+  readonly atMs: number;
+  acceptedAtMs: number;
+  seenAtMs: number;
+}
+
 /** Nothing has been written for so long: all is. */
 const settledMs = 500;
 /** Frames on their way that are not accepted yet. */
@@ -44,6 +56,8 @@ export class Subject {
   /** By endpoint: how often its key was put, so far. */
   readonly #puts: Uint32Array;
   #feed: FeedClient | null = null;
+  /** Those whose latency is measured, by sequence number. */
+  readonly #told = new Map<number, Told>();
   #sent = 0;
   #acknowledged = 0;
 
@@ -76,7 +90,11 @@ export class Subject {
     const subject = new Subject(options, folder, await Flapd.start(settings));
     subject.#feed = await FeedClient.connect(socketPath, {
       onAck: (sequenceNumber) => {
-        subject.#acknowledged = sequenceNumber;
+        const nowMs = performance.now();
+        while (subject.#acknowledged < sequenceNumber) {
+          const told = subject.#told.get(++subject.#acknowledged);
+          if (told !== undefined) told.acceptedAtMs = nowMs;
+        }
       },
     });
     return subject;
@@ -124,18 +142,16 @@ export class Subject {
     while (this.#acknowledged < this.#sent) await delay(5);
   }
 
-  /**
-   * So many transitions, so many a second, whatever becomes of those before; returns how long each took from its
-   * frame's writing to a watch's seeing it, in milliseconds, sorted.
-   */
-  async latencies(transitions: number, perSecond: number): Promise<number[]> {
+  /** So many transitions, so many a second, whatever becomes of those before. Sorted, in milliseconds. */
+  async latencies(transitions: number, perSecond: number): Promise<Latencies> {
     const { endpoints } = this.#options;
     const client = openEtcd({ endpoints: [this.#options.etcd] });
     const watcher = await client.watch().prefix(workloadPrefix(this.#where)).create();
-    const toldAtMs = new Map<string, number>();
-    const latenciesMs: number[] = [];
+    const byVersion = new Map<string, Told>();
+    let seen = 0;
     watcher.on('put', ({ key, version }) => {
-      latenciesMs.push(performance.now() - toldAtMs.get(`${key} ${version}`)!);
+      byVersion.get(`${key} ${version}`)!.seenAtMs = performance.now();
+      seen++;
     });
     const beganAtMs = performance.now();
     for (let k = 0; k < transitions; k++) {
@@ -143,14 +159,23 @@ export class Subject {
       if (dueAtMs > performance.now()) await delay(dueAtMs - performance.now());
       const endpoint = this.#sent % endpoints;
       const key = statusKey(benchEndpoint(endpoint), this.#where);
-      toldAtMs.set(`${key} ${this.#puts[endpoint]! + 1}`, performance.now());
+      const told: Told = { atMs: performance.now(), acceptedAtMs: 0, seenAtMs: 0 };
+      byVersion.set(`${key} ${this.#puts[endpoint]! + 1}`, told);
+      this.#told.set(this.#sent + 1, told);
       this.#flap();
       this.#feed!.flush();
     }
-    while (latenciesMs.length < transitions) await delay(5);
+    while (seen < transitions || this.#acknowledged < this.#sent) await delay(5);
     await watcher.cancel();
     client.close();
-    return latenciesMs.sort((a, b) => a - b);
+    const all = [...byVersion.values()];
+    this.#told.clear();
+    const sorted = (since: (told: Told) => number): number[] =>
+      all.map((told) => told.seenAtMs - since(told)).sort((x, y) => x - y);
+    return {
+      fromTold: sorted(({ atMs }) => atMs),
+      fromAccepted: sorted(({ acceptedAtMs }) => acceptedAtMs),
+    };
   }
 
   /** Throws unless each endpoint's key was put just as often as it was told, and has the last value. */

@@ -69,7 +69,7 @@ export const charts: Readonly<Record<string, BarChart | LineChart>> = {
   'latency.svg': {
     kind: 'lines',
     title: 'Latency: flapd, from told to seen in etcd (left), and bare puts (right)',
-    x: { label: 'a second, 100 endpoints in turn', log: true },
+    x: { label: 'transitions or puts a second, 100 endpoints in turn', log: true },
     panels: [
       { label: 'flapd, ms', log: true, series: percentiles('latency') },
       { label: 'bare put, ms', log: true, series: percentiles('latencyOfBarePuts') },

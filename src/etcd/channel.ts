@@ -2,19 +2,12 @@
  * Raw calls to etcd: the bytes of a request out, the bytes of its answer in, with nothing in between that decodes,
  * repeats or gives up by itself. One endpoint at a time, the next one where it does not answer; the token where etcd
  * wants one. Transactions (transport.ts) and watches (watch.ts) go through it: these as streams of @grpc/grpc-js, those
- * by unary.ts, which costs less.
+ * by unary.ts, which costs less. Who opens no stream does not load @grpc/grpc-js: worker threads start in half the time.
  */
-import {
-  type ChannelCredentials,
-  Client,
-  type ClientDuplexStream,
-  credentials,
-  Metadata,
-} from '@grpc/grpc-js';
 import { bytesField, Reader } from '../wire/protobuf.js';
 import { classify, type Failure, isOldAuthRevision } from './classify.js';
-import { channelOptions, type EtcdConnection, type OpenedConnection, openConnection } from './connection.js';
-
+import { type EtcdConnection, type OpenedConnection, openConnection } from './connection.js';
+import type { EtcdStream, Streams } from './streams.js';
 import { UnaryClient } from './unary.js';
 
 export type CallOutcome =
@@ -35,10 +28,9 @@ const noToken: Pass = { token: null };
 
 export class EtcdChannel {
   readonly #opened: OpenedConnection;
-  readonly #credentials: ChannelCredentials;
   readonly #clients: (UnaryClient | undefined)[] = [];
-  /** Of those endpoints to which a stream was opened. */
-  readonly #streamClients: (Client | undefined)[] = [];
+  /** Null until the first one is opened. */
+  #streams: Streams | null = null;
   #current: number;
   #timeouts = 0;
   #closed = false;
@@ -53,11 +45,8 @@ export class EtcdChannel {
   /** Reads the files of the connection; throws an EtcdConnectionError. Connects with the first call. */
   constructor(connection: EtcdConnection) {
     this.#opened = openConnection(connection);
-    const { tls, targets } = this.#opened;
-    this.#credentials =
-      tls === null ? credentials.createInsecure() : credentials.createSsl(tls.ca, tls.key, tls.cert);
     // Not always the first: a fleet shares itself out over the members.
-    this.#current = Math.floor(Math.random() * targets.length);
+    this.#current = Math.floor(Math.random() * this.#opened.targets.length);
   }
 
   /** A unary call, `path` such as `/etcdserverpb.KV/Txn`. Never rejects. */
@@ -71,14 +60,13 @@ export class EtcdChannel {
   }
 
   /** Opens a stream without a deadline; its errors are the caller's, who tells failed() of them. Never rejects. */
-  async stream(path: string): Promise<ClientDuplexStream<Uint8Array, Buffer> | Failure> {
+  async stream(path: string): Promise<EtcdStream | Failure> {
     const pass = this.#pass ?? (await this.#authenticated());
     if ('kind' in pass) return pass;
-    const metadata = new Metadata();
-    if (pass.token !== null) metadata.set('token', pass.token);
-    // A member cut off from the others ends the stream instead of being silent for as long as that lasts.
-    metadata.set('hasleader', 'true');
-    return this.#streamClient(this.#current).makeBidiStreamRequest(path, asBuffer, asIs, metadata, {});
+    const { Streams } = await import('./streams.js');
+    this.#streams ??= new Streams(this.#opened);
+    if (this.#closed) return classify(closedError());
+    return this.#streams.open(this.#current, path, pass.token);
   }
 
   /** A stream has ended so. */
@@ -107,19 +95,9 @@ export class EtcdChannel {
   }
 
   #client(index: number): UnaryClient {
-    if (this.#closed) throw new Error('14 UNAVAILABLE: this connection to etcd has been closed');
+    if (this.#closed) throw closedError();
     this.#clients[index] ??= new UnaryClient(this.#opened.targets[index]!, this.#opened.tls);
     return this.#clients[index];
-  }
-
-  #streamClient(index: number): Client {
-    if (this.#closed) throw new Error('14 UNAVAILABLE: this connection to etcd has been closed');
-    this.#streamClients[index] ??= new Client(
-      this.#opened.targets[index]!,
-      this.#credentials,
-      channelOptions,
-    );
-    return this.#streamClients[index];
   }
 
   /** From one endpoint to the next, once for all the calls that fail together. */
@@ -134,8 +112,7 @@ export class EtcdChannel {
   #closeClient(index: number): void {
     this.#clients[index]?.close();
     this.#clients[index] = undefined;
-    this.#streamClients[index]?.close();
-    this.#streamClients[index] = undefined;
+    this.#streams?.close(index);
     this.#timeouts = 0;
   }
 
@@ -197,10 +174,6 @@ export class EtcdChannel {
   }
 }
 
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-function asIs(bytes: Buffer): Buffer {
-  return bytes;
+function closedError(): Error {
+  return new Error('14 UNAVAILABLE: this connection to etcd has been closed');
 }

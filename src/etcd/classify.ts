@@ -3,8 +3,8 @@
  * the codes alone do not tell: RESOURCE_EXHAUSTED is "no space" (applied, perhaps), "too many requests" (not applied)
  * or "message too large" (not applied); INVALID_ARGUMENT is too many operations, a wrong password or an old token.
  */
-import { status as Code } from '@grpc/grpc-js';
 import type { TxnAnswer, UnclearReason } from '../reporter/answers.js';
+import { Code } from './code.js';
 
 /** A TxnAnswer of a call that etcd did not carry out, or not visibly. */
 export type Failure = Exclude<TxnAnswer, { kind: 'committed' | 'conflict' }>;
@@ -48,7 +48,7 @@ const byText: readonly Row[] = [
   { text: 'permission denied', answer: denied },
 ];
 
-const byCode: ReadonlyMap<number, Row['answer']> = new Map([
+const byCode: ReadonlyMap<number, Row['answer']> = new Map<number, Row['answer']>([
   [Code.DEADLINE_EXCEEDED, unclear('timeout')],
   [Code.UNAVAILABLE, unclear('unavailable')],
   // What grpc-js makes of a connection or a client closed under a call.

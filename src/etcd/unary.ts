@@ -7,34 +7,15 @@
  *     answer    HEADERS, DATA, trailers with grpc-status and grpc-message; or the two in the first HEADERS, without data
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
+import { Code, codeName } from './code.js';
 import type { OpenedConnection } from './connection.js';
-
-/** gRPC's status codes, as far as they come from here. */
-const Code = { unknown: 2, deadlineExceeded: 4, internal: 13, unavailable: 14 } as const;
-const codeNames: Readonly<Record<number, string>> = {
-  1: 'CANCELLED',
-  2: 'UNKNOWN',
-  3: 'INVALID_ARGUMENT',
-  4: 'DEADLINE_EXCEEDED',
-  5: 'NOT_FOUND',
-  7: 'PERMISSION_DENIED',
-  8: 'RESOURCE_EXHAUSTED',
-  9: 'FAILED_PRECONDITION',
-  10: 'ABORTED',
-  11: 'OUT_OF_RANGE',
-  12: 'UNIMPLEMENTED',
-  13: 'INTERNAL',
-  14: 'UNAVAILABLE',
-  15: 'DATA_LOSS',
-  16: 'UNAUTHENTICATED',
-};
 
 /** A call that has no answer, or one that says why not. In the form that classify() knows from @grpc/grpc-js. */
 export class UnaryError extends Error {
   readonly code: number;
 
   constructor(code: number, details: string, options?: ErrorOptions) {
-    super(`${code} ${codeNames[code] ?? 'UNKNOWN'}: ${details}`, options);
+    super(`${code} ${codeName(code)}: ${details}`, options);
     this.code = code;
   }
 }
@@ -141,7 +122,7 @@ class Call {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#timer = setTimeout(
-      () => this.fail(new UnaryError(Code.deadlineExceeded, `no answer within ${deadlineMs} ms`)),
+      () => this.fail(new UnaryError(Code.DEADLINE_EXCEEDED, `no answer within ${deadlineMs} ms`)),
       deadlineMs,
     );
   }
@@ -185,7 +166,7 @@ class Call {
   #headers(headers: { readonly [name: string]: unknown }): void {
     const http = headers[':status'];
     if (http !== undefined && Number(http) !== 200) {
-      this.fail(new UnaryError(Code.unavailable, `HTTP status ${http} instead of an answer`));
+      this.fail(new UnaryError(Code.UNAVAILABLE, `HTTP status ${http} instead of an answer`));
       return;
     }
     const status = headers['grpc-status'];
@@ -197,7 +178,7 @@ class Call {
   #end(): void {
     if (this.#settled) return;
     if (this.#status === null) {
-      this.fail(new UnaryError(Code.unavailable, 'the connection was lost before there was an answer'));
+      this.fail(new UnaryError(Code.UNAVAILABLE, 'the connection was lost before there was an answer'));
       return;
     }
     if (this.#status !== 0) {
@@ -210,7 +191,7 @@ class Call {
       bytes[0] !== 0 ||
       bytes.readUInt32BE(1) !== bytes.length - prefixBytes
     ) {
-      this.fail(new UnaryError(Code.internal, 'an answer that is not one whole message'));
+      this.fail(new UnaryError(Code.INTERNAL, 'an answer that is not one whole message'));
       return;
     }
     this.#settled = true;
@@ -221,7 +202,7 @@ class Call {
 
 function unavailable(error: unknown): UnaryError {
   const message = error instanceof Error ? error.message : String(error);
-  return new UnaryError(Code.unavailable, message, { cause: error });
+  return new UnaryError(Code.UNAVAILABLE, message, { cause: error });
 }
 
 /** Percent-encoded, by gRPC's rules; what is not, is taken as it is. */

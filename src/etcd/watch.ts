@@ -5,12 +5,12 @@
  * between its last event and that moment is lost if the connection breaks once more before it has come.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ClientDuplexStream } from '@grpc/grpc-js';
 import { bytesField, varintField } from '../wire/protobuf.js';
 import { EtcdChannel } from './channel.js';
 import { classify, type Failure } from './classify.js';
 import { deadlineMsDefault, type EtcdConnection } from './connection.js';
 import { prefixEnd } from './prefix.js';
+import type { EtcdStream } from './streams.js';
 import { decodeWatchResponse, type WatchEvent, type WatchResponse } from './watch-response.js';
 
 export type { WatchEvent } from './watch-response.js';
@@ -102,7 +102,7 @@ async function follow(
 }
 
 function read(
-  stream: ClientDuplexStream<Uint8Array, Buffer>,
+  stream: EtcdStream,
   deadlineMs: number,
   position: { next: number },
   { signal, onConnected, onEvents }: WatchOptions,

@@ -1,6 +1,6 @@
 /** The log: one JSON object a line, or a readable line on a terminal. */
+import { createRequire } from 'node:module';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import pretty from 'pino-pretty';
 import { escapeControls } from './escape.js';
 
 export type Log = Logger;
@@ -32,10 +32,14 @@ function jsonStream(fd: number): DestinationStream {
   return stream;
 }
 
+const require = createRequire(import.meta.url);
+
 /** Not pino-pretty's stream: lines wait in it, and the last ones are lost when the process dies. */
 function prettyStream(fd: number): DestinationStream {
   const stream = jsonStream(fd);
-  const prettify = pretty.prettyFactory({
+  // Thirty modules, which a daemon that writes JSON need not load.
+  const { prettyFactory } = require('pino-pretty') as typeof import('pino-pretty');
+  const prettify = prettyFactory({
     ignore: 'pid,hostname',
     translateTime: 'HH:MM:ss.l',
     colorize: fd === 2 && process.stderr.isTTY === true,

@@ -148,6 +148,7 @@ if (inOwnNamespace()) {
     process.exitCode = await runInOwnNamespace();
   } catch (error) {
     if (!(error instanceof NamespaceError)) throw error;
-    tell({ denied: error.message });
+    const { code, message } = error;
+    tell({ denied: code === 'NAMESPACE_DENIED' ? 'a network namespace takes root' : message });
   }
 }

@@ -37,6 +37,11 @@ export interface FlapsMeasured {
 /** Or why there is none. */
 export type FlapsResult = FlapsMeasured | { readonly denied: string };
 
+type Metrics = ReadonlyMap<string, number>;
+
+const commits = 'flapd_transitions_committed_total';
+const patienceMs = 10_000;
+
 async function measure({ interfaces, seconds }: FlapsOptions): Promise<FlapsMeasured> {
   const folder = mkdtempSync(join(tmpdir(), 'flapd-bench-netlink-'));
   const ip = new IpBatch();
@@ -84,19 +89,19 @@ async function flap(
     for (; performance.now() < untilMs; toggles += round.length) await ip.run(...round);
     return toggles;
   };
-  await flapFor(seconds * 250); // warm
-  await settled(flapd);
-  const before = await flapd.metrics();
+  const atFirst = await settled(flapd);
+  const warm = await flapFor(seconds * 250);
+  const before = await committed(flapd, (atFirst.get(commits) ?? 0) + warm);
   const usedBefore = usage(flapd);
   const beganAtMs = performance.now();
   const toggles = await flapFor(seconds * 1000);
   const tookMs = performance.now() - beganAtMs;
-  const after = await settled(flapd);
+  const after = await committed(flapd, (before.get(commits) ?? 0) + toggles);
   const used = usage(flapd).map((micros, i) => micros - usedBefore[i]!);
   const grown = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
   const messages = grown('flapd_netlink_messages_total');
-  const overruns = grown('flapd_netlink_overruns_total');
-  const transitions = grown('flapd_transitions_committed_total');
+  const overruns = after.get('flapd_netlink_overruns_total') ?? 0;
+  const transitions = grown(commits);
   return {
     messages,
     seconds: tookMs / 1000,
@@ -122,19 +127,26 @@ function usage(flapd: Flapd): [number, number, number] {
   return [flapd.mainThreadCpuMicros, flapd.cpuMicros, flapd.childrenCpuMicros];
 }
 
-/** The kernel tells of a carrier up to a second late: when nothing has come for longer than that, all has. */
-async function settled(flapd: Flapd): Promise<ReadonlyMap<string, number>> {
+/** When nothing has come for longer than the second that the kernel may take to tell of a carrier, all has. */
+async function settled(flapd: Flapd): Promise<Metrics> {
   let [metrics, sinceMs] = [await flapd.metrics(), performance.now()];
   while (performance.now() - sinceMs < 1200) {
     await delay(100);
     const now = await flapd.metrics();
-    const changed = ['flapd_netlink_messages_total', 'flapd_transitions_committed_total'].some(
-      (name) => now.get(name) !== metrics.get(name),
-    );
-    if (changed) sinceMs = performance.now();
+    if (now.get(commits) !== metrics.get(commits)) sinceMs = performance.now();
     metrics = now;
   }
   return metrics;
+}
+
+/** Every flap is in etcd, or never will be. */
+async function committed(flapd: Flapd, count: number): Promise<Metrics> {
+  const deadlineMs = performance.now() + patienceMs;
+  for (;;) {
+    const metrics = await flapd.metrics();
+    if ((metrics.get(commits) ?? 0) >= count || performance.now() > deadlineMs) return metrics;
+    await delay(100);
+  }
 }
 
 function tell(result: FlapsResult): void {

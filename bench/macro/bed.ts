@@ -77,7 +77,7 @@ export class Bed {
     use: (subject: Subject) => Promise<T>,
   ): Promise<T> {
     const subject = await Subject.start({
-      etcd: this.etcd.endpoint,
+      etcd: this.etcd,
       host: this.newHost(),
       endpoints,
       settings: { 'endpoints.max': String(Math.max(endpoints, 20_000)), ...settings },

@@ -54,6 +54,12 @@ export class Flapd {
     return cpuMicrosOf(`/proc/${this.#child.pid}/task/${this.#child.pid}`);
   }
 
+  /** By thread. They have no names: the main one has the process's number, and of the others the busiest are the workers. */
+  get threadsCpuMicros(): ReadonlyMap<number, number> {
+    const folder = `/proc/${this.#child.pid}/task`;
+    return new Map(readdirSync(folder).map((thread) => [Number(thread), cpuMicrosOf(`${folder}/${thread}`)]));
+  }
+
   /** Of the processes that it has started: the netlink reader. */
   get childrenCpuMicros(): number {
     return readdirSync(`/proc/${this.#child.pid}/task`)

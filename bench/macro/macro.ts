@@ -8,12 +8,22 @@ import type { Bed } from './bed.js';
 import { idleAndColdStart } from './idle.js';
 import type { LoadOptions, LoadResult } from './load.js';
 import { percentilesOf } from './percentiles.js';
+import type { Profile } from './profile.js';
 import { Samples } from './samples.js';
 import type { Fed } from './subject.js';
 
 const flapsInterfaces = 100;
 /** A second: of latencies. */
 const pace = 100;
+/** As they are called among the figures. */
+const profileNames: Readonly<Record<keyof Profile, string>> = {
+  mainThread: 'main thread, CPU us',
+  workerThreads: 'worker threads, CPU us',
+  otherThreads: 'other threads, CPU us',
+  etcd: 'etcd, CPU us',
+  feeder: 'feeder, CPU us',
+  inFlight: 'transactions in flight',
+};
 
 export async function measureTargets(bed: Bed, sizes: Sizes): Promise<Samples> {
   const macro = new Macro(bed, sizes);
@@ -94,6 +104,8 @@ class Macro {
     this.samples.add(`${name}, transitions/s`, fed.transitionsPerSecond);
     this.samples.add(`${name}, CPU us`, fed.cpuMicrosPerTransition);
     this.samples.add(`${name}, RSS MiB`, fed.rssMiB);
+    for (const [who, figure] of Object.entries(profileNames))
+      this.samples.add(`${name}, ${figure}`, fed.profile[who as keyof Profile]);
     this.#bed.progress(
       `  ${name}: ${fed.transitionsPerSecond.toFixed(0)}/s, ${fed.cpuMicrosPerTransition.toFixed(1)} us each, ${fed.rssMiB.toFixed(0)} MiB`,
     );

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { statusKey, workloadPrefix } from '../../src/endpoints/key.js';
 import { Status } from '../../src/endpoints/status.js';
 import { openEtcd } from '../../src/etcd/client.js';
+import type { EmbeddedEtcd } from '../../src/etcd/embedded.js';
 import { prefixEnd } from '../../src/etcd/prefix.js';
 import { FeedClient } from '../../src/sources/felix/client.js';
 import { frame } from '../../src/sources/felix/frames.js';
@@ -13,9 +14,10 @@ import { encodeSequenceNumber, encodeStatus } from '../../src/sources/felix/mess
 import { subjectSettings } from '../../src/storm/subject/settings.js';
 import { benchEndpoint } from './endpoint.js';
 import { Flapd } from './flapd.js';
+import { type Profile, Profiler } from './profile.js';
 
 export interface SubjectOptions {
-  readonly etcd: string;
+  readonly etcd: EmbeddedEtcd;
   readonly host: string;
   readonly endpoints: number;
   /** Besides those of a storm: everything that holds writes back is off there. */
@@ -29,6 +31,7 @@ export interface Fed {
   /** Main and worker threads, and V8's helpers, from the first frame to the last commit. */
   readonly cpuMicrosPerTransition: number;
   readonly rssMiB: number;
+  readonly profile: Profile;
 }
 
 /** Until a watch saw it: from its frame's writing, and from flapd's acknowledging it. */
@@ -47,12 +50,16 @@ interface Told {
 const settledMs = 500;
 /** Frames on their way that are not accepted yet. */
 const unacknowledgedMax = 20_000;
+const askEvery = 500;
 
 export class Subject {
   readonly flapd: Flapd;
   readonly #options: SubjectOptions;
   readonly #folder: string;
-  readonly #frames: readonly (readonly Uint8Array[])[];
+  /** By endpoint, then by status: what makes a frame of it. */
+  readonly #encoded: readonly (readonly Uint8Array[])[];
+  /** The same as frames that ask for no acknowledgement. */
+  readonly #frames: readonly (readonly Buffer[])[];
   /** By endpoint: how often its key was put, so far. */
   readonly #puts: Uint32Array;
   #feed: FeedClient | null = null;
@@ -66,9 +73,10 @@ export class Subject {
     this.#folder = folder;
     this.flapd = flapd;
     this.#puts = new Uint32Array(options.endpoints);
-    this.#frames = Array.from({ length: options.endpoints }, (_, n) =>
+    this.#encoded = Array.from({ length: options.endpoints }, (_, n) =>
       [Status.up, Status.down].map((status) => encodeStatus(benchEndpoint(n), status)),
     );
+    this.#frames = this.#encoded.map((encoded) => encoded.map((status) => frame(status)));
   }
 
   static async start(options: SubjectOptions): Promise<Subject> {
@@ -78,7 +86,7 @@ export class Subject {
       ...subjectSettings({
         via: 'feed',
         host: options.host,
-        connection: { endpoints: [options.etcd] },
+        connection: { endpoints: [options.etcd.endpoint] },
         socketPath,
         journalDir: join(folder, 'journal'),
         endpoints: options.endpoints,
@@ -102,6 +110,7 @@ export class Subject {
 
   /** Flaps all endpoints in turn, so many transitions, as fast as flapd takes them; resolves when all are in etcd. */
   async storm(transitions: number): Promise<Fed> {
+    const profiler = await Profiler.start(this.flapd, this.#options.etcd);
     const cpuBefore = this.flapd.cpuMicros;
     const beganAtMs = performance.now();
     await this.feed(transitions);
@@ -110,17 +119,22 @@ export class Subject {
       transitionsPerSecond: transitions / seconds,
       cpuMicrosPerTransition: (this.flapd.cpuMicros - cpuBefore) / transitions,
       rssMiB: this.flapd.rssMiB,
+      profile: await profiler.end(transitions, seconds),
     };
   }
 
-  /** Flaps all endpoints in turn, as fast as flapd takes them; resolves when all is accepted. */
+  /**
+   * Flaps all endpoints in turn, as fast as flapd takes them; resolves when all is accepted. Of ready-made frames, as the
+   * ceiling's transactions are, since both cores are wanted elsewhere; every so often one asks how far flapd has come.
+   */
   async feed(transitions: number): Promise<void> {
-    for (let k = 0; k < transitions; k++) {
-      this.#flap();
-      if (this.#sent % 500 === 0) {
-        await new Promise((resolve) => setImmediate(resolve));
-        while (this.#sent - this.#acknowledged > unacknowledgedMax) await delay(1);
-      }
+    for (let k = 1; k <= transitions; k++) {
+      const endpoint = this.#next();
+      this.#feed!.send(this.#frames[endpoint]![(this.#puts[endpoint]! - 1) % 2]!);
+      if (k % askEvery !== 0 && k < transitions) continue;
+      this.#feed!.send(frame(encodeSequenceNumber(this.#sent)));
+      await new Promise((resolve) => setImmediate(resolve));
+      while (this.#sent - this.#acknowledged > unacknowledgedMax) await delay(1);
     }
     while (this.#acknowledged < this.#sent) await delay(5);
   }
@@ -145,7 +159,7 @@ export class Subject {
   /** So many transitions, so many a second, whatever becomes of those before. Sorted, in milliseconds. */
   async latencies(transitions: number, perSecond: number): Promise<Latencies> {
     const { endpoints } = this.#options;
-    const client = openEtcd({ endpoints: [this.#options.etcd] });
+    const client = openEtcd({ endpoints: [this.#options.etcd.endpoint] });
     const watcher = await client.watch().prefix(workloadPrefix(this.#where)).create();
     const byVersion = new Map<string, Told>();
     let seen = 0;
@@ -180,7 +194,7 @@ export class Subject {
 
   /** Throws unless each endpoint's key was put just as often as it was told, and has the last value. */
   async verify(): Promise<void> {
-    const client = openEtcd({ endpoints: [this.#options.etcd] });
+    const client = openEtcd({ endpoints: [this.#options.etcd.endpoint] });
     const prefix = Buffer.from(workloadPrefix(this.#where));
     const { kvs } = await client.kv.range({ key: prefix, range_end: prefixEnd(prefix) });
     client.close();
@@ -203,13 +217,18 @@ export class Subject {
     return { host: this.#options.host, region: null };
   }
 
-  /** The next endpoint's next status. */
+  /** The next endpoint's next status, with a number of its own. */
   #flap(): void {
+    const endpoint = this.#next();
+    const encoded = this.#encoded[endpoint]![(this.#puts[endpoint]! - 1) % 2]!;
+    this.#feed!.send(frame(encoded, encodeSequenceNumber(this.#sent)));
+  }
+
+  #next(): number {
     const endpoint = this.#sent % this.#options.endpoints;
-    const encoded = this.#frames[endpoint]![this.#puts[endpoint]! % 2]!;
     this.#puts[endpoint]!++;
     this.#sent++;
-    this.#feed!.send(frame(encoded, encodeSequenceNumber(this.#sent)));
+    return endpoint;
   }
 
   /**
@@ -217,7 +236,7 @@ export class Subject {
    * really is everything, verify() says.
    */
   async written(): Promise<number> {
-    const client = openEtcd({ endpoints: [this.#options.etcd] });
+    const client = openEtcd({ endpoints: [this.#options.etcd.endpoint] });
     let [revision, movedAtMs] = ['', performance.now()];
     while (performance.now() - movedAtMs < settledMs) {
       const { header } = await client.kv.range({ key: Buffer.from('x') });

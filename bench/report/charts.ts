@@ -56,6 +56,18 @@ export const charts: Readonly<Record<string, BarChart | LineChart>> = {
       { figure: 'felixSerial, CPU us', label: 'one after another, as Felix', color: baseline },
     ],
   },
+  'profile.svg': {
+    kind: 'bars',
+    title: 'Who needs the processor in a storm, 127 a transaction',
+    unit: 'us of CPU a transition',
+    bars: [
+      { figure: 'flapd, etcd, CPU us', label: 'etcd', color: baseline },
+      { figure: 'flapd, main thread, CPU us', label: 'flapd’s main thread', color: flapd },
+      { figure: 'flapd, worker threads, CPU us', label: 'flapd’s worker threads', color: flapd },
+      { figure: 'flapd, other threads, CPU us', label: 'V8’s and libuv’s threads', color: flapd },
+      { figure: 'flapd, feeder, CPU us', label: 'who feeds it', color: baseline },
+    ],
+  },
   'netlink.svg': {
     kind: 'bars',
     title: 'CPU of each link message, interfaces flapping',

@@ -42,7 +42,7 @@ const small = txn(5);
 const ahead = endpoints.map((endpoint) => 1e15 + 10 * endpoint);
 
 const frames = endpoints.map((n) => encodeStatus(vm(n), Status.up));
-const decoder = new FromDataplaneDecoder(() => 0 as EndpointIndex);
+const decoder = new FromDataplaneDecoder(() => 0 as EndpointIndex, 20_000);
 
 /** Observed, batched, committed: the core without anything around it. */
 function makeCore(): () => void {

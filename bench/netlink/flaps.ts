@@ -4,8 +4,9 @@
  *
  *     node build/bench/netlink/flaps.js '{"interfaces": …, "seconds": …}'
  *
- * The peers of veth pairs go down and up as fast as `ip -batch` can: the kernel tells of the peer, and of the carrier of the
- * watched side, so every toggle is two messages or three, and one transition, which goes into journal and etcd like any.
+ * The peers of veth pairs go down and up by `ip -batch`: the kernel tells of the peer, and of the carrier of the watched
+ * side, so every toggle is two messages or three, and one transition, which goes into journal and etcd like any. First as
+ * fast as that goes, which warms everything up and tells how many messages a toggle is; then at a steady pace.
  * Prints one JSON object (FlapsResult).
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -40,7 +41,12 @@ export type FlapsResult = FlapsMeasured | { readonly denied: string };
 type Metrics = ReadonlyMap<string, number>;
 
 const commits = 'flapd_transitions_committed_total';
+const received = 'flapd_netlink_messages_total';
 const patienceMs = 10_000;
+/** A fifth more than is promised. */
+const messagesPerSecond = 12_000;
+/** At a time: a steady pace, not bursts. */
+const togglesAtOnce = 20;
 
 async function measure({ interfaces, seconds }: FlapsOptions): Promise<FlapsMeasured> {
   const folder = mkdtempSync(join(tmpdir(), 'flapd-bench-netlink-'));
@@ -83,24 +89,32 @@ async function flap(
   const round = ['down', 'up'].flatMap((state) =>
     Array.from({ length: interfaces }, (_, n) => `link set dev p${n} ${state}`),
   );
-  const flapFor = async (forMs: number): Promise<number> => {
-    const untilMs = performance.now() + forMs;
+  let next = 0;
+  const flapFor = async (forMs: number, perSecond: number): Promise<number> => {
+    const beganAtMs = performance.now();
     let toggles = 0;
-    for (; performance.now() < untilMs; toggles += round.length) await ip.run(...round);
+    while (performance.now() - beganAtMs < forMs) {
+      await ip.run(...round.slice(next, next + togglesAtOnce));
+      toggles += Math.min(togglesAtOnce, round.length - next);
+      next = next + togglesAtOnce < round.length ? next + togglesAtOnce : 0;
+      const aheadMs = (toggles * 1000) / perSecond - (performance.now() - beganAtMs);
+      if (aheadMs >= 1) await delay(aheadMs);
+    }
     return toggles;
   };
   const atFirst = await settled(flapd);
-  const warm = await flapFor(seconds * 250);
+  const warm = await flapFor(seconds * 250, Number.POSITIVE_INFINITY);
   const before = await committed(flapd, (atFirst.get(commits) ?? 0) + warm);
+  const messagesPerToggle = ((before.get(received) ?? 0) - (atFirst.get(received) ?? 0)) / warm;
   const usedBefore = usage(flapd);
   const beganAtMs = performance.now();
-  const toggles = await flapFor(seconds * 1000);
+  const toggles = await flapFor(seconds * 1000, messagesPerSecond / messagesPerToggle);
   const tookMs = performance.now() - beganAtMs;
   const after = await committed(flapd, (before.get(commits) ?? 0) + toggles);
   const used = usage(flapd).map((micros, i) => micros - usedBefore[i]!);
   const grown = (name: string): number => (after.get(name) ?? 0) - (before.get(name) ?? 0);
-  const messages = grown('flapd_netlink_messages_total');
-  const overruns = after.get('flapd_netlink_overruns_total') ?? 0;
+  const messages = grown(received);
+  const overruns = grown('flapd_netlink_overruns_total');
   const transitions = grown(commits);
   return {
     messages,

@@ -191,6 +191,7 @@ export class Sources {
       group: settings['feed.group'],
       frameBytesMax: settings['feed.frameMax'],
       connectionsMax: settings['feed.connectionsMax'],
+      endpointsMax: settings['endpoints.max'],
       frameTimeoutMs: settings['feed.frameTimeout'],
       nowUs,
       log,

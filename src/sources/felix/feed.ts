@@ -22,6 +22,7 @@ export interface FeedOptions {
   readonly group: string | null;
   readonly frameBytesMax: number;
   readonly connectionsMax: number;
+  readonly endpointsMax: number;
   /** A frame that has begun must end within this. */
   readonly frameTimeoutMs: number;
   readonly sink: ObservationSink;
@@ -44,7 +45,7 @@ export class FeedSource implements EndpointSource {
 
   constructor(options: FeedOptions) {
     this.#options = options;
-    this.#decoder = new FromDataplaneDecoder((id) => options.sink.intern(id));
+    this.#decoder = new FromDataplaneDecoder((id) => options.sink.intern(id), options.endpointsMax);
     const purpose = { name: 'feed socket', option: '--feed-socket ' };
     this.#listener = new Listener(
       { ...options, purpose },

@@ -3,7 +3,7 @@
  * numbers, and the one message that flapd writes back is ToDataplane with only sequence_number 15. And both the other
  * way round, for those who feed.
  */
-import type { EndpointId, EndpointIndex } from '../../endpoints/id.js';
+import type { EndpointId, EndpointIndex, EndpointKind } from '../../endpoints/id.js';
 import { Status, statusName } from '../../endpoints/status.js';
 import { bytesField, Reader, varintField } from '../../wire/protobuf.js';
 import { FromDataplaneReader, type ProcessStatus } from './from-dataplane.js';
@@ -23,8 +23,6 @@ export interface Decoded {
   sequenceNumber: number;
 }
 
-/** Twice the endpoints that a host may have by default (20,000), and more; 1 MiB, and the ids in use. */
-const workloadSlots = 65_536;
 const hostSlots = 1024;
 
 /**
@@ -33,7 +31,7 @@ const hostSlots = 1024;
  */
 export class FromDataplaneDecoder {
   readonly #intern: (id: EndpointId) => EndpointIndex;
-  readonly #known = { workload: new IdCache(workloadSlots), host: new IdCache(hostSlots) };
+  readonly #known: Readonly<Record<EndpointKind, IdCache>>;
   readonly #reader = new FromDataplaneReader();
   readonly #decoded: Decoded = {
     kind: 'other',
@@ -43,9 +41,12 @@ export class FromDataplaneDecoder {
     sequenceNumber: 0,
   };
 
-  /** `intern` may throw an InvalidIdError, which decode() passes on. */
-  constructor(intern: (id: EndpointId) => EndpointIndex) {
+  /** `intern` may throw an InvalidIdError, which decode() passes on. Of more endpoints each frame costs a string again. */
+  constructor(intern: (id: EndpointId) => EndpointIndex, endpointsMax: number) {
     this.#intern = intern;
+    // Of the standard 20,000: 1 MiB, and the ids in use.
+    const workloadSlots = 2 ** Math.ceil(Math.log2(2 * endpointsMax));
+    this.#known = { workload: new IdCache(workloadSlots), host: new IdCache(hostSlots) };
   }
 
   /** Numbers may stand for other endpoints from now on. */

@@ -45,6 +45,7 @@ export class FeedFixture {
       group: null,
       frameBytesMax: 64 * 1024,
       connectionsMax: 16,
+      endpointsMax: 100,
       frameTimeoutMs: 10_000,
       nowUs: () => 1,
       sink: {

@@ -28,7 +28,12 @@ describe('the feed socket', () => {
 
   it('takes the place of a socket that a dead process left, but not of a living one, nor of another file', async () => {
     await on.open();
-    const other = new FeedSource({ ...({} as FeedOptions), socketPath: on.path, group: null });
+    const other = new FeedSource({
+      ...({} as FeedOptions),
+      socketPath: on.path,
+      group: null,
+      endpointsMax: 1,
+    });
     await assert.rejects(other.start(), { code: 'FEED_SOCKET', message: /another process listens/ });
     await on.feed.stop();
     writeFileSync(on.path, 'precious');

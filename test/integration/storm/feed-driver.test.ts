@@ -53,7 +53,7 @@ class FakeFlapd {
       this.accepted[endpoint] = [];
       this.#known[endpoint] = null;
       return endpoint;
-    });
+    }, 100);
     const splitter = new FrameSplitter(65_536, (message) => {
       if (dead) return;
       const { endpoint, status, sequenceNumber } = decoder.decode(message);

@@ -49,7 +49,7 @@ const kept = (message: object) => FromDataplane.encode(FromDataplane.fromObject(
 
 function decoder() {
   const ids: EndpointId[] = [];
-  return { ids, decoder: new FromDataplaneDecoder((id) => (ids.push(id) - 1) as EndpointIndex) };
+  return { ids, decoder: new FromDataplaneDecoder((id) => (ids.push(id) - 1) as EndpointIndex, 100) };
 }
 
 const part = fc
@@ -84,6 +84,20 @@ const reported = (endpoint: EndpointId, value: Status): Status =>
   endpoint.kind === 'workload' && value === Status.error ? Status.down : value;
 
 describe("Felix's messages", () => {
+  it('have their endpoints known again, as many as there may be, without their ids being made anew', () => {
+    const endpoints = 100_000;
+    const interned = { count: 0 };
+    const one = new FromDataplaneDecoder(() => interned.count++ as EndpointIndex, endpoints);
+    const messages = Array.from({ length: endpoints }, (_, n) =>
+      encodeStatus({ kind: 'workload', orchestrator: 'o', workload: 'w', endpoint: `e${n}` }, Status.up),
+    );
+    const numbers = messages.map((message) => one.decode(message).endpoint);
+    let kept = 0;
+    for (const [n, message] of messages.entries()) if (one.decode(message).endpoint === numbers[n]) kept++;
+    // A few share their eight slots with too many others.
+    assert.ok(kept > 0.99 * endpoints, `${kept} of ${endpoints}`);
+  });
+
   it('are read as a kept library has written them', () => {
     const { ids, decoder: one } = decoder();
     fc.assert(

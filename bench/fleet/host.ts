@@ -5,7 +5,7 @@
  * worker threads are this thread (journal.ts, pool.ts).
  */
 import { randomUUID } from 'node:crypto';
-import { definitions, type SettingValues, settingNames } from '../../src/config/settings.js';
+import type { SettingValues } from '../../src/config/settings.js';
 import { connectionOf } from '../../src/daemon/connection.js';
 import { Driver } from '../../src/daemon/driver.js';
 import { EtcdAccess } from '../../src/daemon/etcd/access.js';
@@ -28,11 +28,13 @@ import type { Log } from '../../src/telemetry/log.js';
 import { benchEndpoint } from '../macro/endpoint.js';
 import type { HostJournal } from './journal.js';
 import { SameThreadPool } from './pool.js';
+import { type Overrides, settingsWith } from './settings.js';
 
 export interface HostOptions {
   readonly name: string;
   readonly etcd: string;
   readonly endpoints: number;
+  readonly overrides: Overrides;
   readonly journal: HostJournal;
   readonly log: Log;
 }
@@ -55,12 +57,6 @@ export class Account {
   rateMin = Number.POSITIVE_INFINITY;
 }
 
-/** Every setting as it is without being set, but for what names this host and its etcd. */
-export function settingsFor(host: string, etcd: string): SettingValues {
-  const standard = Object.fromEntries(settingNames.map((name) => [name, definitions[name].standard()]));
-  return Object.freeze({ ...standard, host, 'etcd.endpoints': [etcd] }) as unknown as SettingValues;
-}
-
 export class Host {
   account = new Account();
   /** Why it stopped for good; null: it has not. */
@@ -81,8 +77,8 @@ export class Host {
   #resyncs = 0;
 
   constructor(options: HostOptions) {
-    const { name, etcd, log, journal } = options;
-    const settings = settingsFor(name, etcd);
+    const { name, etcd, log, journal, overrides } = options;
+    const settings = settingsWith(overrides, { host: name, etcd });
     const where = { host: name, region: settings.region };
     const saying = new Saying(log);
     const limits = limitsOf(settings);
@@ -197,6 +193,11 @@ export class Host {
     return this.#driver.reporter.etcdUp;
   }
 
+  /** Transactions a second that it allows itself now. */
+  get rate(): number {
+    return this.#driver.reporter.rate;
+  }
+
   get epoch(): number {
     return this.#driver.reporter.epoch;
   }
@@ -240,7 +241,7 @@ export class Host {
         lanes: settings.lanes,
         sackMax,
         pendingMax: settings['queue.maxPending'],
-        startJitterMs: 200, // as in the daemon
+        startJitterMs: settings['limits.txnsPerSecond'] === 0 ? 0 : 200, // as in the daemon
       },
       registry: this.#registry,
       encoder: new TxnEncoder({ ...keys, statusKeyOf: (endpoint) => this.#registry.key(endpoint) }),

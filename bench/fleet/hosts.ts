@@ -7,6 +7,7 @@ import { Random } from '../../src/storm/plan/random.js';
 import { openLog } from '../../src/telemetry/log.js';
 import { Account, Host } from './host.js';
 import { HostJournal } from './journal.js';
+import type { Overrides } from './settings.js';
 
 export interface HostsOptions {
   readonly etcd: string;
@@ -15,6 +16,7 @@ export interface HostsOptions {
   readonly count: number;
   readonly endpoints: number;
   readonly seed: number;
+  readonly overrides: Overrides;
 }
 
 export type Command =
@@ -52,7 +54,7 @@ export interface HostReport {
   readonly retries: Readonly<Record<string, number>>;
   readonly resyncs: number;
   readonly corrections: number;
-  /** The lowest rate that overload has left it; Infinity where nothing was asked. */
+  /** The lowest rate that overload has left it. */
   readonly rateMin: number;
   readonly epoch: number;
   readonly foreign: number;
@@ -125,9 +127,9 @@ class Hosts {
   }
 
   #newHost(journal: HostJournal, i: number): Host {
-    const { etcd, endpoints, first } = this.#options;
+    const { etcd, endpoints, first, overrides } = this.#options;
     const name = `compute-${String(first + i).padStart(5, '0')}`;
-    return new Host({ name, etcd, endpoints, journal, log: this.#log });
+    return new Host({ name, etcd, endpoints, overrides, journal, log: this.#log });
   }
 
   #storms(i: number): boolean {
@@ -184,6 +186,7 @@ class Hosts {
       txnsPerSecondMax: perSecondMax(sentAtMs),
       latenciesMs,
       ...counts,
+      rateMin: Math.min(counts.rateMin, host.rate),
       epoch: host.epoch,
       foreign: host.foreign,
       fenced: host.fenced,

@@ -1,10 +1,11 @@
 /** What is done to the fleet, one after another, and what is measured meanwhile. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { definitions } from '../../src/config/settings.js';
+import type { SettingValues } from '../../src/config/settings.js';
 import { EmbeddedEtcd } from '../../src/etcd/embedded.js';
 import type { HostReport } from './hosts.js';
 import { Meter, type Requests, requestsOf } from './meter.js';
 import { Fleet, type FleetOptions, type Worst } from './processes.js';
+import { settingsWith } from './settings.js';
 
 export interface PhasesOptions extends Omit<FleetOptions, 'etcd'> {
   readonly etcdBinary: string;
@@ -92,11 +93,13 @@ class Run {
   readonly #options: PhasesOptions;
   readonly #meter: Meter;
   #etcd: EmbeddedEtcd;
+  readonly #settings: SettingValues;
   #quiet = true;
 
   constructor(options: PhasesOptions, etcd: EmbeddedEtcd) {
     this.#options = options;
     this.#etcd = etcd;
+    this.#settings = settingsWith(options.overrides, { host: 'any', etcd: etcd.endpoint });
     this.fleet = new Fleet({ ...options, etcd: etcd.endpoint });
     this.#meter = new Meter(etcd.endpoint, etcd.pid);
   }
@@ -171,7 +174,7 @@ class Run {
     );
     await this.#flap(0, 0);
     // Until the confirming writes that the outage has caused have been made: they are part of what it costs.
-    await delay(definitions['reader.confirmAfterOutage'].standard() + lingerSeconds * 1000);
+    await delay(this.#settings['reader.confirmAfterOutage'] + lingerSeconds * 1000);
     return this.#over('etcd restart', backAtMs, quietSeconds);
   }
 
@@ -191,7 +194,7 @@ class Run {
     const phase = await this.#over('storm', beganAtMs, quietSeconds);
     await this.#flap(0, 0);
     await this.#until(() => this.fleet.pending === 0, performance.now());
-    await delay(definitions['reader.confirmAfter'].standard() + 1000);
+    await delay(this.#settings['reader.confirmAfter'] + 1000);
     return phase;
   }
 
@@ -263,10 +266,7 @@ function summary(reports: readonly HostReport[]): Summary {
     committed: sum(({ committed }) => committed),
     corrections: sum(({ corrections }) => corrections),
     retries,
-    rateMin: Math.min(
-      definitions['limits.txnsPerSecond'].standard(),
-      ...reports.map(({ rateMin }) => rateMin),
-    ),
+    rateMin: Math.min(...reports.map(({ rateMin }) => rateMin)),
     fenced: sum(({ fenced }) => (fenced === null ? 0 : 1)),
     foreign: sum(({ foreign }) => foreign),
   };

@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Command, HistoryReport, HostReport, HostsOptions, Pulse } from './hosts.js';
+import type { Overrides } from './settings.js';
 
 type Message =
   | Pulse
@@ -72,6 +73,7 @@ export interface FleetOptions {
   readonly processes: number;
   readonly endpoints: number;
   readonly seed: number;
+  readonly overrides: Overrides;
 }
 
 /** The worst that any pulse has told, since the last time it was asked. */

@@ -80,7 +80,8 @@ export function requestsOf(samples: readonly Sample[]): Requests {
   let momentPeak = 0;
   for (let last = 0; last < steps.length; last++) {
     const { fromMs, toMs, calls } = steps[last]!;
-    momentPeak = Math.max(momentPeak, (calls / (toMs - fromMs)) * 1000);
+    // The first sample of an etcd that is back may come right after its zeros.
+    momentPeak = Math.max(momentPeak, (calls / Math.max(everyMs, toMs - fromMs)) * 1000);
     let first = last;
     let window = calls;
     while (first > 0 && toMs - steps[first]!.fromMs < 1000 - everyMs / 2) window += steps[--first]!.calls;

@@ -8,12 +8,12 @@
  *
  * Progress goes to stderr. Exits 1 where a promise is broken (`invariants`), whatever the figures are.
  */
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findEtcdBinary } from '../../src/etcd/embedded.js';
+import { thisMachine } from '../machine.js';
 import { type HistoryVerdict, judgeHistory } from './history.js';
 import { type Measured, measure, type Phase } from './phases.js';
 import { type Overrides, parseOverrides, settingsWith } from './settings.js';
@@ -189,11 +189,7 @@ try {
   );
   const invariants = invariantsOf(measured, history!);
   const result = {
-    node: process.version,
-    etcd: spawnSync(etcdBinary, ['--version'], { encoding: 'utf8' })
-      .stdout.split('\n')[0]!
-      .replace(/^.*: /, ''),
-    cores: availableParallelism(),
+    machine: thisMachine(),
     ...shape,
     limits,
     phases: measured.phases,

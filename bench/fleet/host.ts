@@ -13,6 +13,7 @@ import { OwnKeys } from '../../src/daemon/etcd/own-keys.js';
 import { ProcessStatus } from '../../src/daemon/etcd/process-status.js';
 import { Resync } from '../../src/daemon/etcd/resync.js';
 import { Tenure } from '../../src/daemon/etcd/tenure.js';
+import { limitsOf } from '../../src/daemon/limits.js';
 import { Saying } from '../../src/daemon/operate/saying.js';
 import type { EndpointIndex } from '../../src/endpoints/id.js';
 import { claimKey, cursorKey } from '../../src/endpoints/key.js';
@@ -297,22 +298,4 @@ export class Host {
     this.#claimed?.();
     this.#resync.now();
   }
-}
-
-function limitsOf(settings: SettingValues): ReporterLimits {
-  return {
-    txn: {
-      maxOps: settings['txn.maxOps'],
-      bytesMax: settings['txn.bytesMax'],
-      watchBytesMax: settings['txn.watchBytesMax'],
-    },
-    limits: { txnsPerSecond: settings['limits.txnsPerSecond'], burst: settings['limits.burst'] },
-    schedule: {
-      endpointDelayMs: settings['limits.endpointDelay'],
-      endpointCatchUpMs: settings['limits.endpointCatchUp'],
-      confirm: settings['reader.confirm'],
-      confirmAfterMs: settings['reader.confirmAfter'],
-      confirmAfterOutageMs: settings['reader.confirmAfterOutage'],
-    },
-  };
 }

@@ -1,6 +1,6 @@
 /** What etcd has to do, by its own account: its /metrics, read a few times a second. */
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { rssMiBOf, usageOf } from '../../src/storm/subject/usage.js';
 
 export interface Sample {
   readonly atMs: number;
@@ -149,16 +149,15 @@ export class Meter {
     try {
       const response = await fetch(`${this.#endpoint}/metrics`, { signal: AbortSignal.timeout(5000) });
       const text = await response.text();
-      const { cpuMs, rssMiB } = usageOf(this.#pid);
-      this.#samples.push({ atMs: performance.now(), ...parseMetrics(text), cpuMs, rssMiB });
+      const { cpuMicros } = usageOf(this.#pid)!; // it has just answered
+      this.#samples.push({
+        atMs: performance.now(),
+        ...parseMetrics(text),
+        cpuMs: cpuMicros / 1000,
+        rssMiB: rssMiBOf(this.#pid),
+      });
     } catch {
       // It is down: that is one of the phases.
     }
   }
-}
-
-function usageOf(pid: number): { cpuMs: number; rssMiB: number } {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
-  const rssKiB = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
-  return { cpuMs: (Number(fields[11]) + Number(fields[12])) * 10, rssMiB: rssKiB / 1024 }; // a tick is 10 ms
 }

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../src/etcd/embedded.js';
 import { subjectEnvironment } from '../../src/storm/subject/settings.js';
-import { parseUsage } from '../../src/storm/subject/usage.js';
+import { parseUsage, rssMiBOf } from '../../src/storm/subject/usage.js';
 
 const main = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 
@@ -70,8 +70,7 @@ export class Flapd {
   }
 
   get rssMiB(): number {
-    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
-    return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) / 1024;
+    return rssMiBOf(this.#child.pid!);
   }
 
   /** Its own metrics by name, those of several labels added up. */

@@ -13,7 +13,6 @@ import { WorkerPool } from '../etcd/pool.js';
 import { watchPrefix } from '../etcd/watch.js';
 import type { Journal, JournalListener } from '../journal/journal.js';
 import { sackMax } from '../reporter/cursor.js';
-import type { ReporterLimits } from '../reporter/reporter.js';
 import type { Health } from '../telemetry/health.js';
 import { HttpServer } from '../telemetry/http.js';
 import type { Log } from '../telemetry/log.js';
@@ -29,6 +28,7 @@ import { BootMark } from './intake/boot.js';
 import { Intake } from './intake/intake.js';
 import { Sources } from './intake/sources.js';
 import { Throttle } from './intake/throttle.js';
+import { limitsOf } from './limits.js';
 import { AdminSocket } from './operate/admin.js';
 import { tellOf } from './operate/driver-events.js';
 import { Figures } from './operate/figures.js';
@@ -465,22 +465,4 @@ export class Daemon {
     if (verdict === 'pause') this.#sources.pause();
     else if (verdict === 'resume') this.#sources.resume();
   }
-}
-
-function limitsOf(settings: SettingValues): ReporterLimits {
-  return {
-    txn: {
-      maxOps: settings['txn.maxOps'],
-      bytesMax: settings['txn.bytesMax'],
-      watchBytesMax: settings['txn.watchBytesMax'],
-    },
-    limits: { txnsPerSecond: settings['limits.txnsPerSecond'], burst: settings['limits.burst'] },
-    schedule: {
-      endpointDelayMs: settings['limits.endpointDelay'],
-      endpointCatchUpMs: settings['limits.endpointCatchUp'],
-      confirm: settings['reader.confirm'],
-      confirmAfterMs: settings['reader.confirmAfter'],
-      confirmAfterOutageMs: settings['reader.confirmAfterOutage'],
-    },
-  };
 }

@@ -1,18 +1,25 @@
 /**
  * Raw calls to etcd: the bytes of a request out, the bytes of its answer in, with nothing in between that decodes,
  * repeats or gives up by itself. One endpoint at a time, the next one where it does not answer; the token where etcd
- * wants one. Transactions (transport.ts) and watches (watch.ts) go through it: these as streams of @grpc/grpc-js, those
- * by unary.ts, which costs less. Who opens no stream does not load @grpc/grpc-js: worker threads start in half the time.
+ * wants one. Transactions (transport.ts) go by unary.ts, which costs less than @grpc/grpc-js; a watch (watch.ts) asks it for
+ * the way and opens a stream of its own (stream.ts). So worker threads, which need no streams, do not load that library:
+ * their imports take a third of the time.
  */
 import { bytesField, Reader } from '../wire/protobuf.js';
 import { classify, type Failure, isOldAuthRevision } from './classify.js';
 import { type EtcdConnection, type OpenedConnection, openConnection } from './connection.js';
-import type { EtcdStream, Streams } from './streams.js';
 import { UnaryClient } from './unary.js';
 
 export type CallOutcome =
   | { readonly kind: 'response'; readonly bytes: Buffer }
   | { readonly kind: 'failed'; readonly failure: Failure };
+
+/** Where to open a stream, and what with. Holds secrets: never to be logged. */
+export interface Way extends Pass {
+  /** host:port. */
+  readonly target: string;
+  readonly tls: OpenedConnection['tls'];
+}
 
 /** A storm of refusals must not become a storm of authentications, each of which costs etcd a bcrypt. */
 const authenticateEveryMs = 1000;
@@ -29,8 +36,6 @@ const noToken: Pass = { token: null };
 export class EtcdChannel {
   readonly #opened: OpenedConnection;
   readonly #clients: (UnaryClient | undefined)[] = [];
-  /** Null until the first one is opened. */
-  #streams: Streams | null = null;
   #current: number;
   #timeouts = 0;
   #closed = false;
@@ -59,20 +64,12 @@ export class EtcdChannel {
     return outcome;
   }
 
-  /** Opens a stream without a deadline; its errors are the caller's, who tells failed() of them. Never rejects. */
-  async stream(path: string): Promise<EtcdStream | Failure> {
+  /** For a stream. Never rejects. */
+  async way(): Promise<Way | Failure> {
     const pass = this.#pass ?? (await this.#authenticated());
     if ('kind' in pass) return pass;
-    const { Streams } = await import('./streams.js');
-    this.#streams ??= new Streams(this.#opened);
-    if (this.#closed) return classify(closedError());
-    return this.#streams.open(this.#current, path, pass.token);
-  }
-
-  /** A stream has ended so. */
-  failed(failure: Failure): void {
-    if (failure.kind === 'unauthenticated' || failure.kind === 'denied') this.#pass = null;
-    this.#learn(this.#current, failure);
+    const { targets, tls } = this.#opened;
+    return { target: targets[this.#current]!, tls, token: pass.token };
   }
 
   /** Ends what is under way as unavailable. */
@@ -95,7 +92,7 @@ export class EtcdChannel {
   }
 
   #client(index: number): UnaryClient {
-    if (this.#closed) throw closedError();
+    if (this.#closed) throw new Error('14 UNAVAILABLE: this connection to etcd has been closed');
     this.#clients[index] ??= new UnaryClient(this.#opened.targets[index]!, this.#opened.tls);
     return this.#clients[index];
   }
@@ -112,7 +109,6 @@ export class EtcdChannel {
   #closeClient(index: number): void {
     this.#clients[index]?.close();
     this.#clients[index] = undefined;
-    this.#streams?.close(index);
     this.#timeouts = 0;
   }
 
@@ -172,8 +168,4 @@ export class EtcdChannel {
     this.#pass = { token };
     return null;
   }
-}
-
-function closedError(): Error {
-  return new Error('14 UNAVAILABLE: this connection to etcd has been closed');
 }

@@ -5,12 +5,13 @@
  * between its last event and that moment is lost if the connection breaks once more before it has come.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs, laneBackoff } from '../reporter/backoff.js';
 import { bytesField, varintField } from '../wire/protobuf.js';
 import { EtcdChannel } from './channel.js';
 import { classify, type Failure } from './classify.js';
 import { deadlineMsDefault, type EtcdConnection } from './connection.js';
 import { prefixEnd } from './prefix.js';
-import type { EtcdStream } from './streams.js';
+import { type EtcdStream, openStream } from './stream.js';
 import { decodeWatchResponse, type WatchEvent, type WatchResponse } from './watch-response.js';
 
 export type { WatchEvent } from './watch-response.js';
@@ -30,14 +31,15 @@ export interface WatchOptions {
   /** Not watching at present; it goes on trying. */
   readonly onFailure?: (failure: Failure) => void;
   readonly signal: AbortSignal;
+  /** Uniform in [0, 1). */
+  readonly random?: () => number;
+  /** Between two tries, in milliseconds. */
+  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 type Ended =
   | { readonly kind: 'compacted'; readonly revision: number }
   | { readonly kind: 'failed'; readonly failure: Failure };
-
-const retryMsMin = 100;
-const retryMsMax = 2000;
 
 /** The connection to use when it (re)connects: one for ever, or the one of the moment. */
 export type Reachable = EtcdConnection | (() => EtcdConnection);
@@ -54,7 +56,7 @@ export function watchKey(connection: Reachable, key: string, options: WatchOptio
 }
 
 async function watch(reachable: Reachable, range: Buffer, options: WatchOptions): Promise<void> {
-  const { signal } = options;
+  const { signal, random = Math.random, pause = pauseFor } = options;
   const position = { next: options.fromRevision };
   let failures = 0;
   const onConnected = () => {
@@ -70,10 +72,13 @@ async function watch(reachable: Reachable, range: Buffer, options: WatchOptions)
       return;
     }
     options.onFailure?.(ended.failure);
-    const retryMs = Math.min(retryMsMax, retryMsMin * 2 ** failures++);
-    // An abort while it waits is the loop's to see.
-    await delay(retryMs, undefined, { signal }).catch(() => undefined);
+    // As with transactions: all hosts of an etcd lose it in one moment, and must not come back in one.
+    await pause(backoffMs(++failures, laneBackoff, random()), signal);
   }
+}
+
+async function pauseFor(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => undefined); // an abort is the loop's to see
 }
 
 /** One connection's life. Each is opened anew, with another endpoint, another token and the files as they are now. */
@@ -89,15 +94,17 @@ async function follow(
   } catch (error) {
     return { kind: 'failed', failure: classify(error) };
   }
+  const way = await channel.way();
+  channel.close(); // what it may have needed to get a token
+  if ('kind' in way) return { kind: 'failed', failure: way };
+  const { stream, close } = openStream(way, '/etcdserverpb.Watch/Watch');
   try {
-    const stream = await channel.stream('/etcdserverpb.Watch/Watch');
-    if ('kind' in stream) return { kind: 'failed', failure: stream };
     // WatchRequest: create_request 1. WatchCreateRequest: key 1, range_end 2, start_revision 3.
     const start = position.next > 0 ? varintField(3, position.next) : '';
     stream.write(bytesField(1, range, start));
     return await read(stream, connection.deadlineMs ?? deadlineMsDefault, position, options);
   } finally {
-    channel.close();
+    close();
   }
 }
 

@@ -5,6 +5,7 @@
 import type { Etcd3 } from 'etcd3';
 import { claimKey, processStatusKeys, type Where } from '../../endpoints/key.js';
 import { HeartbeatLease, putHeartbeat } from '../../etcd/heartbeat.js';
+import { jitteredMs } from '../../reporter/backoff.js';
 import type { Saying } from '../operate/saying.js';
 
 export interface ProcessStatusOptions {
@@ -62,7 +63,7 @@ export class ProcessStatus {
 
   async #beat(): Promise<void> {
     const { intervalMs, saying } = this.#options;
-    let nextMs = Math.min(againMs, intervalMs);
+    let nextMs = Math.min(jitteredMs(againMs, Math.random()), intervalMs);
     try {
       if (await this.#put()) {
         saying.over('process status');

@@ -2,6 +2,7 @@
 import type { Etcd3 } from 'etcd3';
 import { idKey } from '../../endpoints/id.js';
 import type { EndpointRegistry } from '../../endpoints/registry.js';
+import { jitteredMs } from '../../reporter/backoff.js';
 import type { Driver } from '../driver.js';
 import { listStatuses, type StatusListing } from './statuses.js';
 
@@ -65,13 +66,14 @@ export class Resync {
     const { driver, registry, client, intervalMs, inSync, onResult, onError } = this.#options;
     // A fleet must not list as one.
     const nextMs = intervalMs() * (0.9 + 0.2 * Math.random());
+    const soonMs = Math.min(jitteredMs(againMs, Math.random()), nextMs);
     try {
       driver.beginResync();
       const { revision, statuses } = await listStatuses(client(), registry);
       const corrections = driver.resync(this.#decided(statuses), revision, inSync());
       if (corrections === null) {
         onResult('stale', none);
-        this.#arm(Math.min(againMs, nextMs));
+        this.#arm(soonMs);
         return;
       }
       const corrected = corrections.put + corrections.repaired + corrections.deleted > 0;
@@ -80,7 +82,7 @@ export class Resync {
     } catch (error) {
       onResult('failed', none);
       onError(error);
-      this.#arm(Math.min(againMs, nextMs));
+      this.#arm(soonMs);
     }
   }
 

@@ -5,6 +5,7 @@
 import { claimKey } from '../../endpoints/key.js';
 import type { EndpointRegistry } from '../../endpoints/registry.js';
 import { watchClaim } from '../../etcd/claim.js';
+import { jitteredMs } from '../../reporter/backoff.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Driver } from '../driver.js';
 import type { Saying } from '../operate/saying.js';
@@ -65,7 +66,7 @@ export class Tenure {
             { error: String(error) },
             "etcd's status keys could not be read yet; trying again",
           );
-          await new Promise((resolve) => setTimeout(resolve, againMs));
+          await new Promise((resolve) => setTimeout(resolve, jitteredMs(againMs, Math.random())));
         }
       }
     }

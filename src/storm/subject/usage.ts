@@ -25,5 +25,14 @@ export function parseUsage(stat: string, status: string): Usage {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   // Field 3 of the manual is the first one here: utime is field 14, stime field 15.
   const ticks = Number(fields[11]) + Number(fields[12]);
-  return { cpuMicros: ticks * tickMicros, rssKiBMax: Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) };
+  return { cpuMicros: ticks * tickMicros, rssKiBMax: kiBIn(status, 'VmHWM') };
+}
+
+/** What it has at present. Throws where the process is gone. */
+export function rssMiBOf(pid: number): number {
+  return kiBIn(readFileSync(`/proc/${pid}/status`, 'utf8'), 'VmRSS') / 1024;
+}
+
+function kiBIn(status: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1] ?? 0);
 }

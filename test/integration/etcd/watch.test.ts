@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import type { Etcd3 } from 'etcd3';
 import { openEtcd } from '../../../src/etcd/client.js';
+import { freePort } from '../../../src/etcd/embedded.js';
 import { type WatchEvent, type WatchOptions, watchPrefix } from '../../../src/etcd/watch.js';
 import { type Etcd, startEtcd } from '../../support/etcd.js';
 import { type FaultyProxy, startProxy } from '../../support/proxy.js';
@@ -95,6 +96,26 @@ for (const version of versions) {
         values(),
         Array.from({ length: 500 }, (_, i) => String(i)),
       );
+    });
+
+    it('tries again later and later, and each host at a time of its own, until it is through', async () => {
+      const tried = async (random: number): Promise<number[]> => {
+        const stopping = new AbortController();
+        const waits: number[] = [];
+        await watchPrefix({ endpoints: [`http://127.0.0.1:${await freePort()}`] }, '/watch/', {
+          fromRevision: 0,
+          onEvents: () => assert.fail('nobody is there'),
+          onCompacted: () => assert.fail('nobody is there'),
+          signal: stopping.signal,
+          random: () => random,
+          pause: async (ms) => {
+            if (waits.push(ms) === 8) stopping.abort();
+          },
+        });
+        return waits;
+      };
+      assert.deepEqual(await tried(0), [50, 100, 200, 400, 800, 1600, 2500, 2500]);
+      assert.deepEqual(await tried(0.5), [75, 150, 300, 600, 1200, 2400, 3750, 3750]);
     });
 
     it('goes on after etcd was killed, and misses nothing', async () => {

@@ -8,7 +8,7 @@ import type { Flapd } from './flapd.js';
 export interface Profile {
   readonly mainThread: number;
   readonly workerThreads: number;
-  /** V8's and libuv's threads: garbage collection, compiling, the journal's files. */
+  /** V8's, nearly all of it; libuv's wait for the journal's disk. */
   readonly otherThreads: number;
   readonly etcd: number;
   readonly feeder: number;

@@ -88,8 +88,10 @@ describe('the process status', { concurrency: 2 }, () => {
     const store = await Store.open(t);
     await store.host(on);
     const lease = async (key: string): Promise<bigint> => {
-      const fields = await until(`a value of ${key}`, () => store.etcd.ctl('get', key, '-w', 'fields'));
-      return BigInt(/"Lease" : (\d+)/.exec(fields)![1]!);
+      const found = await until(`a value of ${key}`, () =>
+        /"Lease" : (\d+)/.exec(store.etcd.ctl('get', key, '-w', 'fields')),
+      );
+      return BigInt(found[1]!);
     };
     assert.equal(await lease(keys.last), 0n);
     const id = (await lease(keys.expiring)).toString(16);

@@ -2,10 +2,10 @@
  * The baselines of the macro bench, in a process of its own: what etcd takes of somebody who does less than flapd.
  *
  *     ceiling       ready-made transactions as flapd's (claim and cursor compared, `endpoints` puts, the cursor put),
- *                   four in flight, as fast as etcd takes them
+ *                   four in flight over node:http2, as fast as etcd takes them
  *     putPerEvent   a hundred single puts in flight, by npm etcd3
  *     felixSerial   one queue, one write after another, each waited for, by npm etcd3: Felix's reporter without its limit
- *     bare          one single put after another, as cheap as it gets: for latencies, and for one endpoint alone
+ *     bare          one single put after another, over node:http2: for latencies, and for one endpoint alone
  *                   (with `perSecond`: so many a second, whatever becomes of those before)
  *
  *     node build/bench/macro/load.js '{"mode": …, "etcd": …, "host": …, "endpoints": …, "seconds": …}'
@@ -16,13 +16,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { EndpointIndex } from '../../src/endpoints/id.js';
 import { claimKey, cursorKey, statusKey, statusValue } from '../../src/endpoints/key.js';
 import { Status } from '../../src/endpoints/status.js';
+import { decodeAnswer } from '../../src/etcd/answer.js';
 import { openEtcd } from '../../src/etcd/client.js';
 import { TxnEncoder } from '../../src/etcd/encoding.js';
-import { TxnTransport } from '../../src/etcd/transport.js';
-import { UnaryClient } from '../../src/etcd/unary.js';
 import { encodeCursor } from '../../src/reporter/cursor.js';
 import { bytesField } from '../../src/wire/protobuf.js';
 import { benchEndpoint } from './endpoint.js';
+import { PlainClient } from './http2-client.js';
 import { type Percentiles, percentilesOf } from './percentiles.js';
 
 export interface LoadOptions {
@@ -66,7 +66,7 @@ async function ceiling(until: () => boolean): Promise<{ writes: number; latencie
   });
   let writes = 0;
   const latenciesMs: number[] = [];
-  const transport = new TxnTransport({ endpoints: [options.etcd] });
+  const http2 = new PlainClient(options.etcd);
   const lane = async (id: number): Promise<void> => {
     const endpoints = Array.from(
       { length: options.endpoints },
@@ -87,7 +87,7 @@ async function ceiling(until: () => boolean): Promise<{ writes: number; latencie
     let request = encode(null, 0);
     for (let n = 1; !until(); n++) {
       const startedAtMs = performance.now();
-      const answer = await transport.txn(request);
+      const answer = decodeAnswer(await http2.call('/etcdserverpb.KV/Txn', request));
       if (answer.kind !== 'committed')
         throw new Error(`the ceiling's transaction: ${JSON.stringify(answer)}`);
       latenciesMs.push(performance.now() - startedAtMs);
@@ -96,7 +96,7 @@ async function ceiling(until: () => boolean): Promise<{ writes: number; latencie
     }
   };
   await Promise.all(Array.from({ length: inFlight }, (_, id) => lane(id)));
-  transport.close();
+  http2.close();
   return { writes, latenciesMs };
 }
 
@@ -122,7 +122,7 @@ async function puts(
 }
 
 async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs: number[] }> {
-  const client = new UnaryClient(new URL(options.etcd).host, null);
+  const client = new PlainClient(options.etcd);
   const latenciesMs: number[] = [];
   const put = async (n: number): Promise<void> => {
     const status = statuses[Math.floor(n / options.endpoints) % 2]!;
@@ -131,7 +131,7 @@ async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs
       bytesField(2, statusValue(status)),
     ]);
     const startedAtMs = performance.now();
-    await client.call('/etcdserverpb.KV/Put', request, null, 5000);
+    await client.call('/etcdserverpb.KV/Put', request);
     latenciesMs.push(performance.now() - startedAtMs);
   };
   if (options.perSecond === undefined) for (let n = 0; !until(); n++) await put(n);

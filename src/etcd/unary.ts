@@ -1,14 +1,14 @@
 /**
- * Unary gRPC calls over node's own HTTP/2 (gRPC over HTTP2, grpc/doc/PROTOCOL-HTTP2.md), for the hot path: one message
- * there, one back, no interceptors, no resolvers, no load balancing. Measured side by side, a transaction of 127
- * operations costs a third of the CPU that @grpc/grpc-js needs for it, one of 5 about half (docs/performance.md).
+ * Unary gRPC calls (gRPC over HTTP2, grpc/doc/PROTOCOL-HTTP2.md), for the hot path: one message there, one back, no interceptors,
+ * no resolvers, no load balancing.
  *
  *     request   HEADERS (:method POST, :path, te, content-type, token), DATA (compressed u8 = 0, length u32, message)
  *     answer    HEADERS, DATA, trailers with grpc-status and grpc-message; or the two in the first HEADERS, without data
  */
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import { Code, codeName } from './code.js';
 import type { OpenedConnection } from './connection.js';
+import { type AnswerFields, encodeRequest } from './http2/hpack.js';
+import { type AnswerListener, type Exchange, Http2Session } from './http2/session.js';
 
 /** A call that has no answer, or one that says why not. In the form that classify() knows from @grpc/grpc-js. */
 export class UnaryError extends Error {
@@ -21,19 +21,20 @@ export class UnaryError extends Error {
 }
 
 const prefixBytes = 5;
-const { NGHTTP2_CANCEL } = constants;
+const connectTimeoutMs = 5000;
 
 /** One peer. It connects with its first call, and anew with the first one after a connection is lost. */
 export class UnaryClient {
-  readonly #url: string;
+  readonly #target: string;
   readonly #tls: OpenedConnection['tls'];
-  #session: ClientHttp2Session | null = null;
-  #connecting: Promise<ClientHttp2Session> | null = null;
+  /** The newest one last; those before it are being closed by the peer. */
+  readonly #sessions: Http2Session[] = [];
+  #connecting: Promise<Http2Session> | null = null;
   #closed = false;
 
   /** `target`: host:port. */
   constructor(target: string, tls: OpenedConnection['tls']) {
-    this.#url = `${tls === null ? 'http' : 'https'}://${target}`;
+    this.#target = target;
     this.#tls = tls;
   }
 
@@ -41,13 +42,14 @@ export class UnaryClient {
   call(path: string, request: Uint8Array, token: string | null, deadlineMs: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const call = new Call(resolve, reject, deadlineMs);
-      const session = this.#usable();
-      if (session !== null) {
-        call.send(session, path, request, token);
+      const fields = encodeRequest(this.#tls === null ? 'http' : 'https', this.#target, path, token);
+      const session = this.#sessions.at(-1);
+      if (session?.usable) {
+        call.send(session, fields, request);
         return;
       }
       this.#connect().then(
-        (connected) => call.send(connected, path, request, token),
+        (connected) => call.send(connected, fields, request),
         (error: unknown) => call.fail(unavailable(error)),
       );
     });
@@ -56,62 +58,36 @@ export class UnaryClient {
   /** Ends what is under way as unavailable. */
   close(): void {
     this.#closed = true;
-    this.#session?.destroy();
-    this.#session = null;
-  }
-
-  #usable(): ClientHttp2Session | null {
-    const session = this.#session;
-    return session === null || session.closed || session.destroyed ? null : session;
+    for (const session of this.#sessions.splice(0)) session.destroy(closedError());
   }
 
   /** One attempt, for all the calls that come meanwhile. */
-  #connect(): Promise<ClientHttp2Session> {
+  #connect(): Promise<Http2Session> {
     this.#connecting ??= this.#open().finally(() => {
       this.#connecting = null;
     });
     return this.#connecting;
   }
 
-  #open(): Promise<ClientHttp2Session> {
-    return new Promise((resolve, reject) => {
-      if (this.#closed) throw new Error('this connection to etcd has been closed');
-      const { ca, cert, key } = this.#tls ?? { ca: undefined, cert: null, key: null };
-      const session = connect(this.#url, {
-        ...(ca !== undefined && { ca }),
-        ...(cert !== null && key !== null && { cert, key }),
-      });
-      // A peer that takes the connection and then says nothing: calls end by their deadlines, and this by the next one's.
-      session.setTimeout(connectTimeoutMs, () => {
-        if (session.connecting) session.destroy(new Error('it does not answer'));
-      });
-      session.once('connect', () => {
-        session.setTimeout(0);
-        if (this.#closed) {
-          session.destroy();
-          reject(new Error('this connection to etcd has been closed'));
-          return;
-        }
-        this.#session = session;
-        resolve(session);
-      });
-      // Also says why calls under way end; that they do, each of them hears by itself.
-      session.on('error', reject);
-      session.once('close', () => {
-        if (this.#session === session) this.#session = null;
-        reject(new Error('the connection was closed'));
-      });
+  async #open(): Promise<Http2Session> {
+    if (this.#closed) throw closedError();
+    const { hostname, port } = new URL(`http://${this.#target}`);
+    const peer = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80), tls: this.#tls };
+    const session = await Http2Session.open(peer, connectTimeoutMs, (ended) => {
+      const index = this.#sessions.indexOf(ended);
+      if (index >= 0) this.#sessions.splice(index, 1);
     });
+    if (this.#closed) session.destroy(closedError());
+    else this.#sessions.push(session);
+    return session;
   }
 }
 
-const connectTimeoutMs = 5000;
-
-class Call {
+class Call implements AnswerListener {
   readonly #resolve: (message: Buffer) => void;
   readonly #reject: (error: UnaryError) => void;
   readonly #timer: NodeJS.Timeout;
-  #stream: ClientHttp2Stream | null = null;
+  #exchange: Exchange | null = null;
   #settled = false;
   readonly #chunks: Buffer[] = [];
   /** Null until the peer has said it. */
@@ -127,58 +103,49 @@ class Call {
     );
   }
 
-  send(session: ClientHttp2Session, path: string, request: Uint8Array, token: string | null): void {
+  send(session: Http2Session, fields: Buffer, request: Uint8Array): void {
     if (this.#settled) return; // its deadline was over before there was a connection
     const framed = Buffer.allocUnsafe(prefixBytes + request.length);
     framed[0] = 0;
     framed.writeUInt32BE(request.length, 1);
     framed.set(request, prefixBytes);
-    let stream: ClientHttp2Stream;
     try {
-      stream = session.request({
-        ':method': 'POST',
-        ':path': path,
-        'content-type': 'application/grpc',
-        te: 'trailers',
-        ...(token !== null && { token }),
-      });
+      this.#exchange = session.request(fields, framed, this);
     } catch (error) {
       this.fail(unavailable(error));
-      return;
     }
-    this.#stream = stream;
-    stream.on('response', (headers) => this.#headers(headers));
-    stream.on('trailers', (headers) => this.#headers(headers));
-    stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk));
-    stream.on('error', (error) => this.fail(unavailable(error)));
-    stream.on('close', () => this.#end());
-    stream.end(framed);
   }
 
   fail(error: UnaryError): void {
     if (this.#settled) return;
     this.#settled = true;
     clearTimeout(this.#timer);
-    this.#stream?.close(NGHTTP2_CANCEL);
+    this.#exchange?.cancel();
     this.#reject(error);
   }
 
-  #headers(headers: { readonly [name: string]: unknown }): void {
-    const http = headers[':status'];
-    if (http !== undefined && Number(http) !== 200) {
-      this.fail(new UnaryError(Code.UNAVAILABLE, `HTTP status ${http} instead of an answer`));
+  onFields({ httpStatus, grpcStatus, grpcMessage }: AnswerFields): void {
+    if (httpStatus !== null && httpStatus !== '200') {
+      if (!httpStatus.startsWith('1'))
+        this.fail(new UnaryError(Code.UNAVAILABLE, `HTTP status ${httpStatus} instead of an answer`));
       return;
     }
-    const status = headers['grpc-status'];
-    if (status === undefined) return;
-    this.#status = Number(status);
-    this.#message = decodeMessage(String(headers['grpc-message'] ?? ''));
+    if (grpcStatus === null) return;
+    this.#status = Number(grpcStatus);
+    this.#message = decodeMessage(grpcMessage ?? '');
   }
 
-  #end(): void {
-    if (this.#settled) return;
+  onData(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+  }
+
+  onFailure(error: Error): void {
+    this.fail(unavailable(error));
+  }
+
+  onEnd(): void {
     if (this.#status === null) {
-      this.fail(new UnaryError(Code.UNAVAILABLE, 'the connection was lost before there was an answer'));
+      this.fail(new UnaryError(Code.UNAVAILABLE, 'an answer without its status'));
       return;
     }
     if (this.#status !== 0) {
@@ -198,6 +165,10 @@ class Call {
     clearTimeout(this.#timer);
     this.#resolve(bytes.subarray(prefixBytes));
   }
+}
+
+function closedError(): Error {
+  return new Error('this connection to etcd has been closed');
 }
 
 function unavailable(error: unknown): UnaryError {

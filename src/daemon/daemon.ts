@@ -166,6 +166,9 @@ export class Daemon {
         'this machine has no machine id: another one with the same host name could not be told from it',
       );
     }
+    // While they load, the journal is read. Where something else fails first, that is what is to be said.
+    const workers = this.#etcd.start();
+    workers.catch(() => undefined);
     await this.#http?.start();
     if (this.#http?.listening)
       log.info({ port: this.#http.port }, `metrics and health on http://127.0.0.1:${this.#http.port}/`);
@@ -174,7 +177,7 @@ export class Daemon {
     this.#driver.recover(this.#journal);
     if (this.pending > 0)
       log.info({ pending: this.pending }, 'transitions left in the journal are pending again');
-    await this.#etcd.start();
+    await workers;
     const claimed = new Promise<void>((resolve) => {
       this.#claimed = resolve;
     });

@@ -76,13 +76,21 @@ export class WorkerPool {
     return this.#replaced;
   }
 
-  /** Starts the workers and waits until each has answered. Throws a WorkerStartError after three failed starts. */
+  /**
+   * Starts the workers and waits until each has answered. Throws a WorkerStartError after three failed starts. Closed
+   * meanwhile, it leaves none behind.
+   */
   async start(): Promise<void> {
     this.#watchdog = setInterval(() => this.#check(), Math.max(10, Math.min(1000, this.#hangMs / 4)));
     this.#watchdog.unref();
     for (;;) {
       try {
-        this.#workers = await this.#startWorkers();
+        const workers = await this.#startWorkers();
+        if (this.#state === 'closed') {
+          await Promise.all(workers.map((worker) => worker.retire(0)));
+          return;
+        }
+        this.#workers = workers;
         this.#state = 'running';
         return;
       } catch (error) {

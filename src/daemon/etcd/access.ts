@@ -58,6 +58,7 @@ export class EtcdAccess {
 
   async start(): Promise<void> {
     await this.pool.start();
+    if (this.#closed) return;
     this.#timer = setInterval(() => void this.renew(this.#connection), lookEveryMs);
     this.#timer.unref();
   }

@@ -247,6 +247,24 @@ describe('the worker threads', () => {
     });
   });
 
+  it('that are closed while they start leave nothing behind', async () => {
+    const pool = new WorkerPool({
+      connection: { endpoints: ['http://127.0.0.1:1'] },
+      lanes: 1,
+      rate: { txnsPerSecond: 0, burst: 1 },
+      onFatal: (error) => assert.fail(error),
+    });
+    const started = pool.start();
+    await pool.close();
+    await started;
+    const { answer } = await pool.run(0, Buffer.alloc(0));
+    assert.equal(answer.kind, 'unclear');
+    assert.deepEqual(
+      process.getActiveResourcesInfo().filter((resource) => resource === 'MessagePort'),
+      [],
+    );
+  });
+
   it('are as many as suit the machine', () => {
     assert.deepEqual([1, 2, 3, 5, 64].map(defaultWorkers), [1, 1, 2, 4, 4]);
   });

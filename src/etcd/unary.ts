@@ -72,7 +72,7 @@ export class UnaryClient {
   async #open(): Promise<Http2Session> {
     if (this.#closed) throw closedError();
     const { hostname, port } = new URL(`http://${this.#target}`);
-    const peer = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80), tls: this.#tls };
+    const peer = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80), tls: this.#tls }; // URL leaves 80 out
     const session = await Http2Session.open(peer, connectTimeoutMs, (ended) => {
       const index = this.#sessions.indexOf(ended);
       if (index >= 0) this.#sessions.splice(index, 1);

@@ -41,7 +41,6 @@ export const ErrorCode = {
   protocolError: 1,
   flowControlError: 3,
   frameSizeError: 6,
-  refusedStream: 7,
   cancel: 8,
   compressionError: 9,
   enhanceYourCalm: 11,

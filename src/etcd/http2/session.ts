@@ -1,6 +1,6 @@
 /**
- * A client's HTTP/2 connection (RFC 9113) for gRPC's unary calls, one small answer to each request. node:http2 does the same at three
- * times the CPU: streams, events and header objects that nobody needs here (docs/performance.md).
+ * A client's HTTP/2 connection (RFC 9113) for gRPC's unary calls, one small answer to each request. node:http2 does the same with
+ * streams, events and header objects that nobody needs here; what they cost: docs/performance.md.
  */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
@@ -274,10 +274,9 @@ export class Http2Session {
         if (this.#ended === null) this.#take(frame);
       });
     } catch (error) {
-      const broken =
-        error instanceof ProtocolError ? error : new ProtocolError(ErrorCode.compressionError, String(error));
-      this.#socket.write(encodeGoAway(broken.code));
-      this.destroy(broken);
+      if (!(error instanceof ProtocolError)) throw error; // a bug of ours, not the peer's
+      this.#socket.write(encodeGoAway(error.code));
+      this.destroy(error);
     }
   }
 
@@ -341,7 +340,7 @@ export class Http2Session {
       return;
     }
     const stream = this.#stream(id);
-    const fields = decodeAnswerFields(bytes);
+    const fields = answerFieldsIn(bytes);
     if (stream === undefined) return;
     stream.listener.onFields(fields);
     if ((flags & Flag.endStream) !== 0) this.#answered(stream);
@@ -471,6 +470,14 @@ function connect({ host, port, tls }: Peer, onConnected: () => void): Socket {
     socket = secure;
   }
   return socket.setNoDelay(true);
+}
+
+function answerFieldsIn(block: Buffer): AnswerFields {
+  try {
+    return decodeAnswerFields(block);
+  } catch (error) {
+    throw new ProtocolError(ErrorCode.compressionError, String(error));
+  }
 }
 
 function numberIn(payload: Buffer): number {

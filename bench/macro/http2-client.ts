@@ -1,5 +1,7 @@
 /** Unary gRPC calls over node:http2 with nothing around them: the baselines' client, which owes nothing to flapd's. */
 import { type ClientHttp2Session, connect } from 'node:http2';
+import { revisionOf } from '../../src/etcd/answer.js';
+import { bytesField, Reader, varintField } from '../../src/wire/protobuf.js';
 
 export class PlainClient {
   readonly #session: ClientHttp2Session;
@@ -35,6 +37,14 @@ export class PlainClient {
       });
       stream.end(framed);
     });
+  }
+
+  /** etcd's newest, as the member knows it. */
+  async revision(): Promise<number> {
+    const request = Buffer.concat([bytesField(1, 'x'), varintField(7, 1)]); // RangeRequest: key 1, serializable 7
+    const reader = new Reader(await this.call('/etcdserverpb.KV/Range', request));
+    reader.tag(); // RangeResponse: header 1
+    return revisionOf(reader.bytes());
   }
 
   close(): void {

@@ -14,6 +14,7 @@ import { encodeSequenceNumber, encodeStatus } from '../../src/sources/felix/mess
 import { subjectSettings } from '../../src/storm/subject/settings.js';
 import { benchEndpoint } from './endpoint.js';
 import { Flapd } from './flapd.js';
+import { PlainClient } from './http2-client.js';
 import { type Profile, Profiler } from './profile.js';
 
 export interface SubjectOptions {
@@ -51,17 +52,18 @@ const settledMs = 500;
 /** Frames on their way that are not accepted yet. */
 const unacknowledgedMax = 20_000;
 const askEvery = 500;
+/** Whether all is written: each look costs etcd and the feeder something. */
+const lookEveryMs = 20;
 
 export class Subject {
   readonly flapd: Flapd;
   readonly #options: SubjectOptions;
   readonly #folder: string;
-  /** By endpoint, then by status: what makes a frame of it. */
-  readonly #encoded: readonly (readonly Uint8Array[])[];
-  /** The same as frames that ask for no acknowledgement. */
-  readonly #frames: readonly (readonly Buffer[])[];
-  /** By endpoint: how often its key was put, so far. */
-  readonly #puts: Uint32Array;
+  /** What is told, again and again: all endpoints up, then all down. By its place: what makes a frame of it. */
+  readonly #encoded: readonly Uint8Array[];
+  /** The same as frames that ask for no acknowledgement, one after another, and where each begins. */
+  readonly #frames: Buffer;
+  readonly #frameAt: readonly number[];
   #feed: FeedClient | null = null;
   /** Those whose latency is measured, by sequence number. */
   readonly #told = new Map<number, Told>();
@@ -72,11 +74,14 @@ export class Subject {
     this.#options = options;
     this.#folder = folder;
     this.flapd = flapd;
-    this.#puts = new Uint32Array(options.endpoints);
-    this.#encoded = Array.from({ length: options.endpoints }, (_, n) =>
-      [Status.up, Status.down].map((status) => encodeStatus(benchEndpoint(n), status)),
+    const endpoints = Array.from({ length: options.endpoints }, (_, n) => benchEndpoint(n));
+    this.#encoded = [Status.up, Status.down].flatMap((status) =>
+      endpoints.map((endpoint) => encodeStatus(endpoint, status)),
     );
-    this.#frames = this.#encoded.map((encoded) => encoded.map((status) => frame(status)));
+    const frames = this.#encoded.map((encoded) => frame(encoded));
+    this.#frames = Buffer.concat(frames);
+    let at = 0;
+    this.#frameAt = [0, ...frames.map(({ length }) => (at += length))];
   }
 
   static async start(options: SubjectOptions): Promise<Subject> {
@@ -128,10 +133,11 @@ export class Subject {
    * ceiling's transactions are, since both cores are wanted elsewhere; every so often one asks how far flapd has come.
    */
   async feed(transitions: number): Promise<void> {
-    for (let k = 1; k <= transitions; k++) {
-      const endpoint = this.#next();
-      this.#feed!.send(this.#frames[endpoint]![(this.#puts[endpoint]! - 1) % 2]!);
-      if (k % askEvery !== 0 && k < transitions) continue;
+    for (const end = this.#sent + transitions; this.#sent < end; ) {
+      const from = this.#sent % this.#encoded.length;
+      const to = Math.min(from + askEvery, from + end - this.#sent, this.#encoded.length);
+      this.#sent += to - from;
+      this.#feed!.send(this.#frames.subarray(this.#frameAt[from], this.#frameAt[to]));
       this.#feed!.send(frame(encodeSequenceNumber(this.#sent)));
       await new Promise((resolve) => setImmediate(resolve));
       while (this.#sent - this.#acknowledged > unacknowledgedMax) await delay(1);
@@ -174,7 +180,7 @@ export class Subject {
       const endpoint = this.#sent % endpoints;
       const key = statusKey(benchEndpoint(endpoint), this.#where);
       const told: Told = { atMs: performance.now(), acceptedAtMs: 0, seenAtMs: 0 };
-      byVersion.set(`${key} ${this.#puts[endpoint]! + 1}`, told);
+      byVersion.set(`${key} ${this.#putsOf(endpoint) + 1}`, told);
       this.#told.set(this.#sent + 1, told);
       this.#flap();
       this.#feed!.flush();
@@ -199,7 +205,8 @@ export class Subject {
     const { kvs } = await client.kv.range({ key: prefix, range_end: prefixEnd(prefix) });
     client.close();
     const found = new Map(kvs.map(({ key, value, version }) => [key.toString(), `${version} ${value}`]));
-    for (const [n, puts] of this.#puts.entries()) {
+    for (let n = 0; n < this.#options.endpoints; n++) {
+      const puts = this.#putsOf(n);
       if (puts === 0) continue;
       const expected = `${puts} {"status":"${puts % 2 === 1 ? 'up' : 'down'}"}`;
       const actual = found.get(statusKey(benchEndpoint(n), this.#where));
@@ -219,16 +226,14 @@ export class Subject {
 
   /** The next endpoint's next status, with a number of its own. */
   #flap(): void {
-    const endpoint = this.#next();
-    const encoded = this.#encoded[endpoint]![(this.#puts[endpoint]! - 1) % 2]!;
+    const encoded = this.#encoded[this.#sent++ % this.#encoded.length]!;
     this.#feed!.send(frame(encoded, encodeSequenceNumber(this.#sent)));
   }
 
-  #next(): number {
-    const endpoint = this.#sent % this.#options.endpoints;
-    this.#puts[endpoint]!++;
-    this.#sent++;
-    return endpoint;
+  /** How often the endpoint's key was put, once all that was told is written. */
+  #putsOf(endpoint: number): number {
+    const { endpoints } = this.#options;
+    return Math.floor((this.#sent - endpoint - 1) / endpoints) + 1;
   }
 
   /**
@@ -236,14 +241,14 @@ export class Subject {
    * really is everything, verify() says.
    */
   async written(): Promise<number> {
-    const client = openEtcd({ endpoints: [this.#options.etcd.endpoint] });
-    let [revision, movedAtMs] = ['', performance.now()];
+    const etcd = new PlainClient(this.#options.etcd.endpoint);
+    let [revision, movedAtMs] = [0, performance.now()];
     while (performance.now() - movedAtMs < settledMs) {
-      const { header } = await client.kv.range({ key: Buffer.from('x') });
-      if (header.revision !== revision) [revision, movedAtMs] = [header.revision, performance.now()];
-      await delay(10);
+      const now = await etcd.revision();
+      if (now !== revision) [revision, movedAtMs] = [now, performance.now()];
+      await delay(lookEveryMs);
     }
-    client.close();
+    etcd.close();
     return movedAtMs;
   }
 }

@@ -57,11 +57,14 @@ export class FeedClient {
     return new FeedClient(socket);
   }
 
-  /** One whole frame (frames.ts). False: wait for drained() before the next one. One that is gone takes it and drops it. */
-  send(frame: Buffer): boolean {
+  /**
+   * One whole frame (frames.ts), or several. They must not change. False: wait for drained() before the next one. One that
+   * is gone takes it and drops it.
+   */
+  send(frames: Buffer): boolean {
     if (this.#socket.destroyed) return true;
-    this.#gathered.push(frame);
-    this.#gatheredBytes += frame.length;
+    this.#gathered.push(frames);
+    this.#gatheredBytes += frames.length;
     if (this.#gatheredBytes >= writeBytes) {
       this.flush();
     } else if (!this.#scheduled) {
@@ -76,7 +79,8 @@ export class FeedClient {
 
   flush(): void {
     if (this.#gatheredBytes === 0) return;
-    const bytes = Buffer.concat(this.#gathered, this.#gatheredBytes);
+    const bytes =
+      this.#gathered.length === 1 ? this.#gathered[0]! : Buffer.concat(this.#gathered, this.#gatheredBytes);
     this.#gathered = [];
     this.#gatheredBytes = 0;
     if (this.#socket.writable) this.#socket.write(bytes);

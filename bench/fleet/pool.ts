@@ -5,12 +5,14 @@
 import type { EtcdConnection } from '../../src/etcd/connection.js';
 import { RateGate } from '../../src/etcd/gate.js';
 import { type Rate, WorkerPool } from '../../src/etcd/pool.js';
-import type { TxnResult } from '../../src/etcd/task.js';
+import type { Turn, TxnResult } from '../../src/etcd/task.js';
 import { TxnTransport } from '../../src/etcd/transport.js';
+import { Turns } from '../../src/etcd/turns.js';
 
 export class SameThreadPool extends WorkerPool {
   readonly #transport: TxnTransport;
   readonly #gate: RateGate;
+  readonly #turns = new Turns();
   readonly #onSend: (nowMs: number) => void;
   /** No private field: the base's constructor sets it, before there are any. */
   declare private perSecondMax: number;
@@ -24,14 +26,20 @@ export class SameThreadPool extends WorkerPool {
 
   override async start(): Promise<void> {}
 
-  override run(_lane: number, request: Uint8Array): Promise<TxnResult> {
-    const queuedAtMs = performance.now();
-    return this.#gate.run(this.perSecondMax, async () => {
-      const startedAtMs = performance.now();
-      this.#onSend(startedAtMs);
-      const answer = await this.#transport.txn(request);
-      return { answer, durationMs: performance.now() - startedAtMs, waitedMs: startedAtMs - queuedAtMs };
+  override run(turn: Turn, request: Uint8Array): Promise<TxnResult> {
+    return this.#turns.run(turn, () => {
+      const queuedAtMs = performance.now();
+      return this.#gate.run(this.perSecondMax, async () => {
+        const startedAtMs = performance.now();
+        this.#onSend(startedAtMs);
+        const answer = await this.#transport.txn(request);
+        return { answer, durationMs: performance.now() - startedAtMs, waitedMs: startedAtMs - queuedAtMs };
+      });
     });
+  }
+
+  override withdraw(lane: number, attempt: number): void {
+    this.#turns.withdraw(lane, attempt);
   }
 
   override setRate({ txnsPerSecond, burst }: Rate): void {

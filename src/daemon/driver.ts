@@ -213,7 +213,10 @@ export class Driver {
         this.#arm(effect.atMs, nowMs);
         return;
       case 'send':
-        void this.#send(effect.txn, effect.attempt);
+        void this.#send(effect.txn, effect.attempt, effect.after);
+        return;
+      case 'withdraw':
+        this.#options.pool.withdraw(effect.lane, effect.attempt);
         return;
       case 'committed':
         this.#journal!.committed(
@@ -246,15 +249,14 @@ export class Driver {
   }
 
   /** Neither of the two rejects: the pool and takeClaim() answer with values. */
-  async #send(txn: Txn, attempt: number): Promise<void> {
+  async #send(txn: Txn, attempt: number, after: number | null): Promise<void> {
     const { pool, events } = this.#options;
-    const { answer, durationMs, waitedMs } = await pool.run(txn.lane, this.#encode(txn));
-    events.txn(
-      answer.kind === 'unclear' ? answer.reason : answer.kind,
-      durationMs,
-      waitedMs,
-      txn.endpoints.length,
-    );
+    const turn = { lane: txn.lane, attempt, after };
+    const { answer, durationMs, waitedMs } = await pool.run(turn, this.#encode(txn));
+    if (answer.kind !== 'notSent') {
+      const kind = answer.kind === 'unclear' ? answer.reason : answer.kind;
+      events.txn(kind, durationMs, waitedMs, txn.endpoints.length);
+    }
     this.reporter.answered(txn.lane, attempt, answer, performance.now());
     this.pollSoon();
   }

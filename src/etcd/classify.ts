@@ -7,7 +7,7 @@ import type { TxnAnswer, UnclearReason } from '../reporter/answers.js';
 import { Code } from './code.js';
 
 /** A TxnAnswer of a call that etcd did not carry out, or not visibly. */
-export type Failure = Exclude<TxnAnswer, { kind: 'committed' | 'conflict' }>;
+export type Failure = Exclude<TxnAnswer, { kind: 'committed' | 'conflict' | 'notSent' }>;
 
 interface Row {
   /** Part of the error's text, lower case. */

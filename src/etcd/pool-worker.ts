@@ -5,13 +5,13 @@
  */
 import { Piscina } from 'piscina';
 import { messageOf } from './classify.js';
-import type { TxnResult, TxnTask, WorkerSettings } from './task.js';
+import type { Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
 
 export interface PoolWorkerOptions {
   readonly settings: WorkerSettings;
   readonly url: URL;
   readonly memoryMiB: number;
-  /** A task that takes longer is with a worker that hangs. */
+  /** One that shows no sign of life for so long, though it has something to do, hangs. */
   readonly hangMs: number;
   /** Called once, when it ends without having been told to. */
   readonly onDied: (worker: PoolWorker, why: string) => void;
@@ -19,10 +19,11 @@ export interface PoolWorkerOptions {
 
 export class PoolWorker {
   readonly #options: PoolWorkerOptions;
-  readonly #piscina: Piscina<TxnTask, TxnResult>;
-  /** When each task under way was handed over, oldest first. */
-  readonly #underWay = new Map<number, number>();
-  #nextId = 0;
+  readonly #piscina: Piscina<Task, TxnResult | null>;
+  /** Transactions that it has in hand. */
+  #underWay = 0;
+  /** When it was asked for a sign of life that has not come yet. */
+  #askedAtMs: number | null = null;
   /** Why it has ended; null: it lives. */
   #ended: string | null = null;
   #onIdle: (() => void) | null = null;
@@ -50,33 +51,53 @@ export class PoolWorker {
     this.#piscina.on('workerDestroy', () => setImmediate(() => this.#die('it exited')));
   }
 
-  /** Rejects where the worker ends before the task does. */
+  /** Rejects where the worker ends before the transaction does. */
   async run(task: TxnTask): Promise<TxnResult> {
+    this.#underWay++;
+    try {
+      return (await this.#do(task))!;
+    } finally {
+      this.#underWay--;
+      if (this.#underWay === 0) this.#onIdle?.();
+    }
+  }
+
+  /** See Turns.withdraw(). */
+  withdraw(lane: number, attempt: number): void {
+    this.#do({ kind: 'withdraw', lane, attempt }).catch(() => undefined); // it has nothing any more
+  }
+
+  /** Resolves when it has come to it; rejects where it ends before. */
+  async ping(): Promise<void> {
+    this.#askedAtMs = performance.now();
+    await this.#do({ kind: 'ping' });
+    this.#askedAtMs = null;
+  }
+
+  /** Ends it if it hangs. */
+  check(nowMs: number): void {
+    const { hangMs } = this.#options;
+    if (this.#askedAtMs === null) {
+      if (this.#underWay > 0) this.ping().catch(() => undefined); // whoever awaits its transactions hears of that
+    } else if (nowMs - this.#askedAtMs >= hangMs) {
+      this.#die(`it has not answered for ${hangMs} ms`);
+    }
+  }
+
+  async #do(task: Task): Promise<TxnResult | null> {
     if (this.#ended !== null) throw new Error(this.#ended);
-    const id = this.#nextId++;
-    this.#underWay.set(id, performance.now());
     try {
       return await this.#piscina.run(task);
     } catch (error) {
       // A task that throws leaves its worker in a state that nobody knows.
       this.#die(messageOf(error));
       throw new Error(this.#ended ?? messageOf(error), { cause: error });
-    } finally {
-      this.#underWay.delete(id);
-      if (this.#underWay.size === 0) this.#onIdle?.();
     }
-  }
-
-  /** Ends it if its oldest task has taken too long. */
-  check(nowMs: number): void {
-    const { hangMs } = this.#options;
-    const [oldestMs = nowMs] = this.#underWay.values();
-    if (nowMs - oldestMs >= hangMs) this.#die(`it has not answered for ${hangMs} ms`);
   }
 
   /** Lets it finish what it has, for so long, then ends it. */
   async retire(deadlineMs: number): Promise<void> {
-    if (this.#underWay.size > 0 && this.#ended === null) {
+    if (this.#underWay > 0 && this.#ended === null) {
       let timer: NodeJS.Timeout | undefined;
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;

@@ -7,7 +7,7 @@ import { messageOf } from './classify.js';
 import type { EtcdConnection } from './connection.js';
 import { faultsAllowed } from './faults.js';
 import { PoolWorker } from './pool-worker.js';
-import type { TxnResult, TxnTask, WorkerFault } from './task.js';
+import type { Turn, TxnResult, WorkerFault } from './task.js';
 
 export interface WorkerPoolOptions {
   readonly connection: EtcdConnection;
@@ -52,7 +52,9 @@ export class WorkerPool {
   #workers: PoolWorker[] = [];
   #connection: EtcdConnection;
   #perSecondMax = 0;
-  #turn = 0;
+  #next = 0;
+  /** By lane: who has its newest transaction. */
+  readonly #carriers: PoolWorker[] = [];
   #watchdog: NodeJS.Timeout | null = null;
   /** In a row. */
   #startFailures = 0;
@@ -103,24 +105,24 @@ export class WorkerPool {
    * Has a worker carry out a lane's transaction. The request is copied: its lane may have to send it again.
    * Never rejects; where the worker fails, the answer is `unclear` with the reason `worker`.
    */
-  async run(lane: number, request: Uint8Array, fault?: WorkerFault): Promise<TxnResult> {
+  async run(turn: Turn, request: Uint8Array, fault?: WorkerFault): Promise<TxnResult> {
     const startedAtMs = performance.now();
-    const task: TxnTask = {
-      request,
-      perSecondMax: this.#perSecondMax,
-      ...(fault !== undefined && { fault }),
-    };
-    // In turn, not by lane: then no worker gets more than its share of what the host's bucket lets through (gate.ts).
-    this.#turn = (this.#turn + 1) % this.#size;
-    const worker = this.#workers[this.#turn];
+    const worker = this.#carrier(turn);
+    if (worker === null) return { answer: { kind: 'notSent' }, durationMs: 0, waitedMs: 0 };
+    const perSecondMax = this.#perSecondMax;
     try {
       if (worker === undefined) throw new Error('it has not been started');
-      return await worker.run(task);
+      return await worker.run({ kind: 'txn', turn, request, perSecondMax, ...(fault && { fault }) });
     } catch (error) {
-      const message = `the worker with lane ${lane}'s transaction failed: ${messageOf(error)}`;
+      const message = `the worker with lane ${turn.lane}'s transaction failed: ${messageOf(error)}`;
       const durationMs = performance.now() - startedAtMs;
       return { answer: { kind: 'unclear', reason: 'worker', message }, durationMs, waitedMs: 0 };
     }
+  }
+
+  /** A transaction that was to follow another is not to be sent, where it has not been. Its run() tells. */
+  withdraw(lane: number, attempt: number): void {
+    this.#carriers[lane]?.withdraw(lane, attempt);
   }
 
   /** From the next transaction on. */
@@ -153,6 +155,21 @@ export class WorkerPool {
     await Promise.all(this.#workers.map((worker) => worker.retire(deadlineMs)));
   }
 
+  /**
+   * In turn, not by lane: then no worker gets more than its share of what the host's bucket lets through (gate.ts). What
+   * follows another goes where that is (there is no limit then); null: who had that is no longer in service.
+   */
+  #carrier({ lane, after }: Turn): PoolWorker | null | undefined {
+    if (after !== null) {
+      const carrier = this.#carriers[lane];
+      return carrier !== undefined && this.#workers.includes(carrier) ? carrier : null;
+    }
+    this.#next = (this.#next + 1) % this.#size;
+    const worker = this.#workers[this.#next];
+    if (worker !== undefined) this.#carriers[lane] = worker;
+    return worker;
+  }
+
   async #startWorkers(): Promise<PoolWorker[]> {
     const workers = Array.from({ length: this.#size }, () => this.#newWorker());
     try {
@@ -182,7 +199,7 @@ export class WorkerPool {
     // The watchdog does not know a worker that is still starting.
     const timer = setInterval(() => worker.check(performance.now()), this.#hangMs / 4);
     try {
-      await worker.run({ request: null, perSecondMax: 0 });
+      await worker.ping();
       this.#startFailures = 0;
     } finally {
       clearInterval(timer);

@@ -14,13 +14,28 @@ export interface WorkerSettings {
 /** Ways for a worker to fail, for tests. */
 export type WorkerFault = 'throw' | 'throwOutside' | 'exit' | 'outOfMemory' | 'hang';
 
+/** Which of its lane's transactions it is, and which one it follows; see the send effect in reporter/effects.ts. */
+export interface Turn {
+  readonly lane: number;
+  readonly attempt: number;
+  readonly after: number | null;
+}
+
 export interface TxnTask {
-  /** Null: only show that the worker is there. */
-  readonly request: Uint8Array | null;
+  readonly kind: 'txn';
+  readonly turn: Turn;
+  readonly request: Uint8Array;
   /** The most that this worker may send in any second at present; 0: no limit. */
   readonly perSecondMax: number;
   readonly fault?: WorkerFault;
 }
+
+export type Task =
+  | TxnTask
+  /** Has one that has not been sent answer `notSent`. */
+  | { readonly kind: 'withdraw'; readonly lane: number; readonly attempt: number }
+  /** Only show that the worker is there. */
+  | { readonly kind: 'ping' };
 
 export interface TxnResult {
   readonly answer: TxnAnswer;

@@ -19,7 +19,9 @@ export type TxnAnswer =
   /** Refused: the role lacks a permission. */
   | { readonly kind: 'denied'; readonly message: string }
   /** Refused for good: etcd will never take this request (an invalid argument). */
-  | { readonly kind: 'invalid'; readonly message: string };
+  | { readonly kind: 'invalid'; readonly message: string }
+  /** It was to follow a transaction that did not commit, or was withdrawn: etcd has not seen it. */
+  | { readonly kind: 'notSent' };
 
 export type UnclearReason =
   | 'timeout'

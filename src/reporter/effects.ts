@@ -46,7 +46,13 @@ export type Effect =
    * another instance holds an epoch as high, this one has been taken over: refused.
    */
   | { readonly kind: 'claim'; readonly epoch: number }
-  | { readonly kind: 'send'; readonly txn: Txn; readonly attempt: number }
+  /**
+   * `after`: the number of the lane's transaction that is under way. This one goes the moment that one has committed;
+   * where it does not, the answer is `notSent`. Null: at once.
+   */
+  | { readonly kind: 'send'; readonly txn: Txn; readonly attempt: number; readonly after: number | null }
+  /** Unless the transaction that was to follow another has gone already, it stays: the answer is `notSent`. */
+  | { readonly kind: 'withdraw'; readonly lane: number; readonly attempt: number }
   | Committed
   /** Call poll() again at this monotonic time at the latest. */
   | { readonly kind: 'arm'; readonly atMs: number }

@@ -15,7 +15,7 @@ export const Phase = {
   spacing: 2,
   /** Its head can go with the next batch. */
   ready: 3,
-  /** Its head is in a transaction. */
+  /** Its head is in a transaction, or its confirming write is. */
   inflight: 4,
   /** Nothing pending; its final value is to be put once more at a set time. */
   confirming: 5,
@@ -32,6 +32,8 @@ export class EndpointTable {
   desired = new Uint8Array(0);
   phase = new Uint8Array(0);
   kind = new Uint8Array(0);
+  /** How many of its oldest pending transitions are in transactions: up to two, the second in a successor (lane.ts). */
+  sending = new Uint8Array(0);
   /** 1 while the endpoint stands in its lane's ready ring, in whatever phase: an entry may be out of date. */
   queued = new Uint8Array(0);
   /** 0: no confirming write due; 1: sent too close together; 2: sent around an outage. */
@@ -64,6 +66,7 @@ export class EndpointTable {
     this.desired[endpoint] = unknown;
     this.phase[endpoint] = Phase.idle;
     this.kind[endpoint] = kind === 'workload' ? 0 : 1;
+    this.sending[endpoint] = 0;
     this.queued[endpoint] = 0;
     this.confirm[endpoint] = 0;
     this.setAside[endpoint] = 0;
@@ -93,7 +96,16 @@ export class EndpointTable {
   }
 }
 
-const uint8Columns = ['known', 'desired', 'phase', 'kind', 'queued', 'confirm', 'setAside'] as const;
+const uint8Columns = [
+  'known',
+  'desired',
+  'phase',
+  'kind',
+  'sending',
+  'queued',
+  'confirm',
+  'setAside',
+] as const;
 const uint16Columns = ['lane', 'keyBytes'] as const;
 const int32Columns = ['head', 'tail', 'pending', 'busyInResync'] as const;
 const float64Columns = ['committedSeq', 'committedAtMs', 'acceptedAtMs', 'spacingMs'] as const;

@@ -3,22 +3,19 @@
  *
  * It builds batches (at most one transition per endpoint), knows what the cursor must say after each, and takes
  * out what was committed. What to do about an answer is decided in reporter.ts.
+ *
+ * Where there is more to come in any case, the transaction that follows is built while the one before is in flight: the
+ * successor. It compares with the cursor that the one before writes, so that it can only ever be applied after it; and
+ * whoever carries both out sends it the moment that the one before has committed, without asking here.
  */
 import type { EndpointIndex } from '../endpoints/id.js';
-import { Status } from '../endpoints/status.js';
-import { encodeCursor } from './cursor.js';
+import type { Status } from '../endpoints/status.js';
+import { Batch, type BatchLimits } from './batch.js';
+import { encodeCursor, sameBytes } from './cursor.js';
 import type { Txn } from './effects.js';
 import { type EndpointTable, Phase } from './endpoint-table.js';
 import { none, type PendingPool } from './pending.js';
 import { Ring } from './ring.js';
-
-export interface BatchLimits {
-  /** Operations of a transaction, the cursor's among them. */
-  readonly maxOps: number;
-  readonly bytesMax: number;
-  /** Bytes of the answer by which etcd's JSON gateway tells a watcher of it; 0: no limit. */
-  readonly watchBytesMax: number;
-}
 
 /** A transaction and what it stands for. The same attempt is sent again until etcd says what became of it. */
 export interface Attempt {
@@ -27,29 +24,24 @@ export interface Attempt {
   readonly slots: readonly number[];
   readonly acceptedAtMs: readonly number[];
   readonly number: number;
-  /** The endpoints ahead of the ack once it is committed. */
+  /** The endpoints ahead of the ack once it is committed, and up to which seq each of them. */
   readonly ahead: readonly EndpointIndex[];
+  readonly aheadSeqs: readonly number[];
   /** Monotonic milliseconds of its first try: it was not applied before. */
   readonly builtAtMs: number;
   /** Some try may have been applied, or may still be. */
   unclear: boolean;
+  /** The one that it follows, until that is known to be committed: this one cannot be, unless that is. */
+  after: Attempt | null;
+  /** How many of its endpoints were waiting for their turn; the others have their second transition in a row in it. */
+  readonly waited: number;
+  /** Whether it had room for one more that waits, if need be in place of one that does not. */
+  readonly open: boolean;
 }
 
 /** The kinds of endpoint live below different prefixes, for which a role may lack a permission: they never share a transaction. */
 export const kinds = [0, 1] as const;
 
-/** Operation bytes beside the key: field tags, lengths and the value. */
-const opOverheadBytes = 40;
-/** Measured with etcd's JSON gateway: an answer without events, and an event without key and value. */
-const watchAnswerBytes = 130;
-const watchEventBytes = 110;
-/** `{"status":"up"}` and its like, in base64; a deletion has no value. */
-const watchValueBytes: Record<Status, number> = {
-  [Status.removed]: 0,
-  [Status.up]: 20,
-  [Status.down]: 24,
-  [Status.error]: 24,
-};
 /** How far the search for the oldest transitions goes along the lane's list. */
 const oldestScanMax = 4096;
 
@@ -68,6 +60,14 @@ export class Lane {
   /** Of its newest transaction. */
   number = 0;
   inflight: Attempt | null = null;
+  /** What follows the transaction in flight. */
+  successor: Attempt | null = null;
+  /** The successor is to be sent on its predecessor's commit: there will be an answer to it. */
+  handedOver = false;
+  /** ... unless that can still be prevented. */
+  withdrawn = false;
+  /** The number of the transaction whose successor came back without having been asked to: it gets no other. */
+  notFollowed = 0;
   /** Unclear attempts given up for smaller ones. One of them may turn out to be what etcd has. */
   earlier: Attempt[] = [];
   /** The cursor is to be written even if there is nothing to put. */
@@ -136,12 +136,57 @@ export class Lane {
 
   /** The next transaction; null where there is nothing to send. */
   build(claim: Uint8Array, limits: BatchLimits, nowMs: number): Attempt | null {
-    const picked = this.#pick(limits, nowMs);
-    if (picked.length === 0 && !this.mustAdvance) return null;
+    const batch = this.#pick(limits, nowMs);
+    if (batch.picked.length === 0 && !this.mustAdvance) return null;
+    return this.#attempt(claim, batch, batch.picked.length, null, nowMs);
+  }
+
+  /**
+   * What follows the transaction in flight. Nobody who comes later finds room in it, so it must be full, or one more must
+   * come after it in any case: else null, since waiting saves etcd a transaction. `mayFollow`: whether the transition in
+   * this slot may go right behind its endpoint's one before.
+   */
+  buildSuccessor(
+    claim: Uint8Array,
+    limits: BatchLimits,
+    nowMs: number,
+    mayFollow: (slot: number) => boolean,
+  ): Attempt | null {
+    const before = this.inflight!;
+    const batch = new Batch(limits, this.endpointsMax, this.#table, this.#pool);
+    // What is rare, and changes the cursor in ways of its own, waits until nothing is in flight.
+    if (this.#passedOver.length > 0 || before.ahead.length + batch.endpointsMax > this.#sackMax) return null;
+    const turn = this.#turn;
+    this.#pickInTurn(batch, nowMs);
+    const waited = batch.picked.length;
+    if (!batch.full) this.#pickAgain(batch, before, mayFollow);
+    if (!batch.full && !batch.picked.some((endpoint) => this.#hasMore(endpoint))) {
+      this.#turn = turn;
+      this.#putBack(batch.picked.slice(0, waited));
+      return null;
+    }
+    return this.#attempt(claim, batch, waited, before, nowMs);
+  }
+
+  /** Whether somebody waits who would go with the successor, were it built now. */
+  successorIsLate(nowMs: number): boolean {
+    const { txn, open, waited } = this.successor!;
+    const kind = this.#table.kind[txn.endpoints[0]!] as 0 | 1;
+    const other = kind === 0 ? 1 : 0;
+    return (open && this.#waits(kind, nowMs)) || (waited === 0 && this.#waits(other, nowMs));
+  }
+
+  #waits(kind: 0 | 1, nowMs: number): boolean {
+    return this.#ready[kind].size > 0 && this.deniedUntilMs[kind] <= nowMs;
+  }
+
+  /** `waited`: so many of the batch were in turn. `before`: it follows that one; null: what is committed. */
+  #attempt(claim: Uint8Array, batch: Batch, waited: number, before: Attempt | null, nowMs: number): Attempt {
     this.mustAdvance = false;
-    const { head, known, phase, acceptedAtMs, committedSeq } = this.#table;
+    const { picked } = batch;
+    const { known, phase, sending, acceptedAtMs } = this.#table;
     const pool = this.#pool;
-    const slots = picked.map((endpoint) => head[endpoint]!);
+    const slots = picked.map((endpoint) => this.#nextSlot(endpoint));
     const seqs = slots.map((slot) => (slot === none ? Number.NaN : pool.seq[slot]!));
     const statuses = picked.map(
       (endpoint, i) => (slots[i] === none ? known[endpoint]! : pool.status[slots[i]!]!) as Status,
@@ -149,31 +194,17 @@ export class Lane {
     const accepted = picked.map((endpoint, i) =>
       slots[i] === none ? acceptedAtMs[endpoint]! : pool.acceptedAtMs[slots[i]!]!,
     );
-    for (const endpoint of picked) phase[endpoint] = Phase.inflight;
-
-    const ack = this.#ackAfterInflight();
-    const ahead: EndpointIndex[] = [];
-    const aheadSeqs: number[] = [];
     for (let i = 0; i < picked.length; i++) {
-      if (seqs[i]! > ack) {
-        ahead.push(picked[i]!);
-        aheadSeqs.push(seqs[i]!);
-      }
+      phase[picked[i]!] = Phase.inflight;
+      if (slots[i] !== none) sending[picked[i]!]!++;
     }
-    const before =
-      this.#passedOver.length === 0 ? this.#ahead : new Set([...this.#ahead, ...this.#passedOver]);
-    for (const endpoint of before) {
-      const inBatch = phase[endpoint] === Phase.inflight && head[endpoint] !== none;
-      if (!inBatch && committedSeq[endpoint]! > ack) {
-        ahead.push(endpoint);
-        aheadSeqs.push(committedSeq[endpoint]!);
-      }
-    }
+    const ack = this.#ackAfterSending();
+    const [ahead, aheadSeqs] = this.#aheadAfter(ack, picked, seqs, before);
     this.number++;
     const txn: Txn = {
       lane: this.id,
       claim,
-      cursorBefore: this.cursorValue,
+      cursorBefore: before === null ? this.cursorValue : before.txn.cursorAfter,
       cursorAfter: encodeCursor(this.number, ack, ahead, aheadSeqs),
       endpoints: picked,
       statuses,
@@ -185,12 +216,59 @@ export class Lane {
       acceptedAtMs: accepted,
       number: this.number,
       ahead,
+      aheadSeqs,
       builtAtMs: nowMs,
       unclear: false,
+      after: before,
+      waited,
+      open: !batch.full || waited < picked.length,
     };
   }
 
-  /** Takes out what the attempt carried: it is committed. */
+  /** The endpoints that are beyond this ack once the batch is committed, and up to which seq each of them. */
+  #aheadAfter(
+    ack: number,
+    picked: readonly EndpointIndex[],
+    seqs: readonly number[],
+    before: Attempt | null,
+  ): [EndpointIndex[], number[]] {
+    const ahead: EndpointIndex[] = [];
+    const aheadSeqs: number[] = [];
+    const sent = new Set<EndpointIndex>();
+    const add = (endpoint: EndpointIndex, seq: number): void => {
+      if (seq <= ack) return;
+      ahead.push(endpoint);
+      aheadSeqs.push(seq);
+    };
+    for (let i = 0; i < picked.length; i++) {
+      if (Number.isNaN(seqs[i])) continue; // a confirming write moves nothing
+      sent.add(picked[i]!);
+      add(picked[i]!, seqs[i]!);
+    }
+    if (before !== null) {
+      for (let i = 0; i < before.ahead.length; i++)
+        if (!sent.has(before.ahead[i]!)) add(before.ahead[i]!, before.aheadSeqs[i]!);
+      return [ahead, aheadSeqs];
+    }
+    const { committedSeq } = this.#table;
+    const were = this.#passedOver.length === 0 ? this.#ahead : new Set([...this.#ahead, ...this.#passedOver]);
+    for (const endpoint of were) if (!sent.has(endpoint)) add(endpoint, committedSeq[endpoint]!);
+    return [ahead, aheadSeqs];
+  }
+
+  /** The endpoint's oldest pending transition that is in no transaction. */
+  #nextSlot(endpoint: EndpointIndex): number {
+    const { head, sending } = this.#table;
+    return sending[endpoint] === 0 ? head[endpoint]! : this.#pool.next[head[endpoint]!]!;
+  }
+
+  /** Whether more is pending of it than one more transaction can take. */
+  #hasMore(endpoint: EndpointIndex): boolean {
+    const slot = this.#nextSlot(endpoint);
+    return slot !== none && this.#pool.next[slot] !== none;
+  }
+
+  /** Takes out what the attempt carried: it is committed, and nothing else but its successor is in flight. */
   commit(attempt: Attempt): void {
     const { slots, txn } = attempt;
     for (let i = 0; i < slots.length; i++) {
@@ -200,12 +278,17 @@ export class Lane {
     this.#ahead = attempt.ahead;
     const { ack } = this;
     this.#passedOver = this.#passedOver.filter((endpoint) => this.#table.committedSeq[endpoint]! > ack);
-    this.earlier = [];
+    this.inflight = this.successor;
+    this.successor = null;
+    // What follows it can be applied from now on; all else that was under way compares with a cursor that is gone.
+    this.earlier = this.earlier.filter(({ after }) => after === attempt);
+    for (const follower of this.inflight === null ? this.earlier : [this.inflight, ...this.earlier])
+      follower.after = null;
   }
 
   /** Takes the endpoint's oldest pending transition out of both lists. The caller decides what comes next for it. */
   take(endpoint: EndpointIndex): void {
-    const { head, tail, pending, committedSeq } = this.#table;
+    const { head, tail, pending, sending, committedSeq } = this.#table;
     const pool = this.#pool;
     const slot = head[endpoint]!;
     const previous = pool.lanePrevious[slot]!;
@@ -218,6 +301,7 @@ export class Lane {
     head[endpoint] = pool.next[slot]!;
     if (head[endpoint] === none) tail[endpoint] = none;
     pending[endpoint]!--;
+    if (sending[endpoint]! > 0) sending[endpoint]!--;
     pool.release(slot);
   }
 
@@ -228,10 +312,44 @@ export class Lane {
     this.mustAdvance = true;
   }
 
-  /** Back to the front of the turn: the attempt was refused for certain. Call schedule.unwound() for each endpoint first. */
-  unwind(attempt: Attempt): void {
-    const { phase, queued, kind } = this.#table;
+  /** The attempt after which the cursor says this; undefined: none that can have been applied. */
+  attempted(cursorValue: Uint8Array): Attempt | undefined {
+    for (const attempt of [this.inflight, this.successor, ...this.earlier])
+      if (attempt !== null && sameBytes(attempt.txn.cursorAfter, cursorValue)) return attempt;
+    return undefined;
+  }
+
+  /** Nothing is in flight any more: back to the front of their turn. What may have been applied all the same is remembered. */
+  unwind(): void {
+    for (const attempt of [this.successor, this.inflight]) if (attempt !== null) this.#unwindOne(attempt);
+    this.successor = null;
+    this.inflight = null;
+  }
+
+  /** The same of the successor alone, of which it is known that it was not sent. */
+  unwindSuccessor(): void {
+    this.#unwindOne(this.successor!);
+    this.successor = null;
+  }
+
+  #unwindOne(attempt: Attempt): void {
+    const { head, phase, sending } = this.#table;
     const { endpoints } = attempt.txn;
+    if (attempt.unclear) this.earlier.push(attempt);
+    const free: EndpointIndex[] = [];
+    for (let i = 0; i < endpoints.length; i++) {
+      const endpoint = endpoints[i]!;
+      if (attempt.slots[i] !== none) sending[endpoint]!--;
+      if (sending[endpoint]! > 0) continue; // the one before has it as well
+      phase[endpoint] = head[endpoint] === none ? Phase.confirmReady : Phase.ready;
+      free.push(endpoint);
+    }
+    this.#putBack(free);
+    if (endpoints.length === 0) this.mustAdvance = true;
+  }
+
+  #putBack(endpoints: readonly EndpointIndex[]): void {
+    const { phase, queued, kind } = this.#table;
     for (let i = endpoints.length - 1; i >= 0; i--) {
       const endpoint = endpoints[i]!;
       if (phase[endpoint] === Phase.confirmReady) {
@@ -241,44 +359,48 @@ export class Lane {
         this.#ready[kind[endpoint] as 0 | 1].unshift(endpoint);
       }
     }
-    if (endpoints.length === 0) this.mustAdvance = true;
   }
 
-  #ackAfterInflight(): number {
-    const { head, phase } = this.#table;
+  #ackAfterSending(): number {
+    const { head, sending } = this.#table;
     const pool = this.#pool;
-    let slot = this.first;
-    while (slot !== none) {
+    for (let slot = this.first; slot !== none; slot = pool.laneNext[slot]!) {
       const endpoint = pool.endpoint[slot]!;
-      if (phase[endpoint] !== Phase.inflight || head[endpoint] !== slot) return pool.seq[slot]! - 1;
-      slot = pool.laneNext[slot]!;
+      const first = head[endpoint]!;
+      const sent =
+        slot === first ? sending[endpoint]! > 0 : sending[endpoint] === 2 && pool.next[first] === slot;
+      if (!sent) return pool.seq[slot]! - 1;
     }
     return this.lastSeq;
   }
 
-  #pick(limits: BatchLimits, nowMs: number): EndpointIndex[] {
+  #pick(limits: BatchLimits, nowMs: number): Batch {
     const batch = new Batch(limits, this.endpointsMax, this.#table, this.#pool);
     if (this.#ahead.length + batch.endpointsMax > this.#sackMax) {
       const kind = this.#pickOldest(batch, nowMs);
       if (kind !== 1 && this.deniedUntilMs[0] <= nowMs) this.#pickConfirming(batch);
-      return batch.picked;
+    } else {
+      this.#pickInTurn(batch, nowMs);
     }
+    return batch;
+  }
+
+  #pickInTurn(batch: Batch, nowMs: number): void {
     this.#turn = this.#turn === 0 ? 1 : 0;
     for (const kind of [this.#turn, 1 - this.#turn] as (0 | 1)[]) {
       if (this.deniedUntilMs[kind] > nowMs) continue;
-      this.#pickInTurn(batch, this.#ready[kind]);
+      this.#pickReady(batch, this.#ready[kind]);
       if (kind === 0) this.#pickConfirming(batch);
-      if (batch.picked.length > 0) break;
+      if (batch.picked.length > 0) return;
     }
-    return batch.picked;
   }
 
-  #pickInTurn(batch: Batch, ring: Ring): void {
-    const { phase, queued } = this.#table;
+  #pickReady(batch: Batch, ring: Ring): void {
+    const { head, phase, queued } = this.#table;
     for (let item = ring.shift(); item !== undefined; item = ring.shift()) {
       queued[item] = 0;
       if (phase[item] !== Phase.ready) continue; // went with the oldest ones meanwhile
-      if (!batch.add(item as EndpointIndex)) {
+      if (!batch.add(item as EndpointIndex, head[item]!)) {
         queued[item] = 1;
         ring.unshift(item);
         return;
@@ -286,11 +408,23 @@ export class Lane {
     }
   }
 
+  /** Endpoints that the transaction in flight has a transition of: their next ones. */
+  #pickAgain(batch: Batch, before: Attempt, mayFollow: (slot: number) => boolean): void {
+    const { endpoints } = before.txn;
+    const { kind } = this.#table;
+    if (batch.picked.length > 0 && kind[batch.picked[0]!] !== kind[endpoints[0]!]) return;
+    for (let i = 0; i < endpoints.length; i++) {
+      if (before.slots[i] === none) continue; // a new transition makes its confirming write pointless
+      const slot = this.#pool.next[before.slots[i]!]!;
+      if (slot !== none && mayFollow(slot) && !batch.add(endpoints[i]!, slot)) return;
+    }
+  }
+
   #pickConfirming(batch: Batch): void {
     for (let item = this.#confirm.shift(); item !== undefined; item = this.#confirm.shift()) {
       if (this.#table.phase[item] !== Phase.confirmReady || batch.picked.includes(item as EndpointIndex))
         continue;
-      if (!batch.add(item as EndpointIndex)) {
+      if (!batch.add(item as EndpointIndex, none)) {
         this.#confirm.unshift(item);
         return;
       }
@@ -319,49 +453,10 @@ export class Lane {
         contiguous = false;
         continue;
       }
-      if (!batch.add(endpoint)) break;
+      if (!batch.add(endpoint, slot)) break;
       if (overtakes) room--;
       kindOfBatch = kindOfThis;
     }
     return kindOfBatch;
-  }
-}
-
-/** Endpoints picked for one transaction, within its limits. */
-class Batch {
-  readonly picked: EndpointIndex[] = [];
-  readonly endpointsMax: number;
-  readonly #limits: BatchLimits;
-  readonly #table: EndpointTable;
-  readonly #pool: PendingPool;
-  #bytes = 0;
-  #watchBytes = watchAnswerBytes;
-
-  constructor(limits: BatchLimits, endpointsMax: number, table: EndpointTable, pool: PendingPool) {
-    this.#limits = limits;
-    this.endpointsMax = Math.max(1, Math.min(limits.maxOps - 1, endpointsMax));
-    this.#table = table;
-    this.#pool = pool;
-  }
-
-  /** False where it does not fit any more; the first one always does. */
-  add(endpoint: EndpointIndex): boolean {
-    const { keyBytes, kind, head, known } = this.#table;
-    const bytes = keyBytes[endpoint]! + opOverheadBytes;
-    const status = (head[endpoint] === none ? known[endpoint] : this.#pool.status[head[endpoint]!]) as Status;
-    const watchBytes =
-      kind[endpoint] === 0
-        ? watchEventBytes + 4 * Math.ceil(keyBytes[endpoint]! / 3) + watchValueBytes[status]
-        : 0;
-    const { bytesMax, watchBytesMax } = this.#limits;
-    const full =
-      this.picked.length >= this.endpointsMax ||
-      this.#bytes + bytes > bytesMax ||
-      (watchBytesMax > 0 && this.#watchBytes + watchBytes > watchBytesMax);
-    if (full && this.picked.length > 0) return false;
-    this.picked.push(endpoint);
-    this.#bytes += bytes;
-    this.#watchBytes += watchBytes;
-    return true;
   }
 }

@@ -13,11 +13,12 @@ import type { EndpointIndex } from '../endpoints/id.js';
 import type { Source, Status } from '../endpoints/status.js';
 import type { ClaimAnswer, TxnAnswer } from './answers.js';
 import { backoffMs, claimBackoff, deniedRetryMs, laneBackoff } from './backoff.js';
+import type { BatchLimits } from './batch.js';
 import { parseClaim } from './claim.js';
 import { type Cursor, covers, decodeCursor, highestSeq, sameBytes } from './cursor.js';
 import type { Effect } from './effects.js';
 import { Phase } from './endpoint-table.js';
-import { type Attempt, type BatchLimits, kinds, type Lane } from './lane.js';
+import { type Attempt, kinds, type Lane } from './lane.js';
 import { Limiter, type LimiterOptions } from './limiter.js';
 import { none } from './pending.js';
 import { type Observed, Queues, type QueuesOptions } from './queues.js';
@@ -66,6 +67,7 @@ export class Reporter {
   #outage = false;
   #etcdBackAtMs = Number.NEGATIVE_INFINITY;
   #denied: string | null = null;
+  readonly #mayFollow = (slot: number): boolean => this.queues.schedule.mayFollow(slot);
 
   constructor(options: ReporterOptions) {
     this.#options = options;
@@ -220,14 +222,16 @@ export class Reporter {
   /** etcd's answer to a lane's transaction; `attempt` is that of the send effect. */
   answered(laneId: number, attempt: number, answer: TxnAnswer, nowMs: number): void {
     const lane = this.queues.lanes[laneId];
-    const sent = lane?.inflight;
-    if (this.#state === 'stopped' || !lane || !sent || sent.number !== attempt) return;
+    if (this.#state === 'stopped' || !lane) return;
+    if (lane.successor?.number === attempt) this.#successorAnswered(lane, answer);
+    const sent = lane.inflight;
+    if (sent === null || sent.number !== attempt) return;
     switch (answer.kind) {
       case 'committed':
         this.#commit(lane, sent, answer.revision, false, nowMs);
         return;
       case 'conflict':
-        this.#conflict(lane, sent, answer, nowMs);
+        this.#conflict(lane, answer, nowMs);
         return;
       case 'unclear':
         sent.unclear = true;
@@ -247,7 +251,7 @@ export class Reporter {
         return;
       case 'denied':
         this.#denied = answer.message;
-        this.#unwind(lane, sent);
+        this.#unwind(lane);
         for (const kind of kinds) {
           const concerned =
             sent.txn.endpoints.length === 0 || this.queues.table.kind[sent.txn.endpoints[0]!] === kind;
@@ -259,9 +263,23 @@ export class Reporter {
       case 'invalid':
         this.#invalid(lane, sent, answer.message, nowMs);
         return;
+      case 'notSent': // the one before was tried again meanwhile, and is committed
+        lane.notBeforeMs = Number.NEGATIVE_INFINITY;
+        return;
       default:
         unreachable(answer);
     }
+  }
+
+  /** Before its predecessor's: it has not gone, or whoever should have sent it does not know. */
+  #successorAnswered(lane: Lane, answer: TxnAnswer): void {
+    lane.handedOver = false;
+    if (answer.kind !== 'notSent') {
+      lane.successor!.unclear = true;
+      return;
+    }
+    lane.unwindSuccessor();
+    if (!lane.withdrawn) lane.notFollowed = lane.inflight!.number;
   }
 
   // --- effects ---------------------------------------------------------------------------------------------------
@@ -290,16 +308,37 @@ export class Reporter {
     this.#firstLane = (this.#firstLane + 1) % length;
     for (let i = 0; i < length; i++) {
       const lane = this.queues.lanes[(this.#firstLane + i) % length]!;
-      const again = lane.inflight;
-      if (lane.notBeforeMs > nowMs) continue;
-      if (this.#limiter.nextAtMs(nowMs) > nowMs) return;
-      const attempt = again ?? lane.build(this.#claim, limits, nowMs);
-      if (attempt === null) continue;
-      this.#limiter.take(nowMs);
-      lane.inflight = attempt;
-      lane.notBeforeMs = waiting;
-      this.#effects.push({ kind: 'send', txn: attempt.txn, attempt: attempt.number });
+      if (lane.notBeforeMs <= nowMs) {
+        if (this.#limiter.nextAtMs(nowMs) > nowMs) return;
+        const attempt = lane.inflight ?? lane.build(this.#claim, limits, nowMs);
+        if (attempt === null) continue;
+        this.#limiter.take(nowMs);
+        lane.inflight = attempt;
+        lane.notBeforeMs = waiting;
+        this.#effects.push({ kind: 'send', txn: attempt.txn, attempt: attempt.number, after: null });
+      }
+      // Where the rate is limited, it is the token that a transaction waits for.
+      if (lane.notBeforeMs === waiting && this.#limiter.rate === 0) this.#prepare(lane, limits, nowMs);
     }
+  }
+
+  /** What follows the transaction that is under way. */
+  #prepare(lane: Lane, limits: BatchLimits, nowMs: number): void {
+    const { inflight, successor } = lane;
+    if (inflight === null || inflight.number === lane.notFollowed) return;
+    if (inflight.unclear || lane.failures > 0) return; // it may not be the last try of that one
+    if (successor !== null) {
+      if (!lane.handedOver || lane.withdrawn || !lane.successorIsLate(nowMs)) return;
+      lane.withdrawn = true;
+      this.#effects.push({ kind: 'withdraw', lane: lane.id, attempt: successor.number });
+      return;
+    }
+    const next = lane.buildSuccessor(this.#claim, limits, nowMs, this.#mayFollow);
+    if (next === null) return;
+    lane.successor = next;
+    lane.handedOver = true;
+    lane.withdrawn = false;
+    this.#effects.push({ kind: 'send', txn: next.txn, attempt: next.number, after: inflight.number });
   }
 
   #arm(nowMs: number): void {
@@ -352,13 +391,9 @@ export class Reporter {
 
   /** The cursor that the claim's transaction returned is final: it decides what is committed. */
   #adopt(lane: Lane, value: Uint8Array | null, cursor: Cursor | null, nowMs: number): void {
-    const unsettled = lane.inflight === null ? lane.earlier : [lane.inflight, ...lane.earlier];
-    const applied =
-      value === null ? undefined : unsettled.find((attempt) => sameBytes(attempt.txn.cursorAfter, value));
-    const { inflight } = lane;
+    const applied = value === null ? undefined : lane.attempted(value);
     if (applied !== undefined) this.#commit(lane, applied, this.#revision, true, nowMs);
-    else if (inflight !== null) this.#unwind(lane, inflight);
-    lane.notBeforeMs = Number.NEGATIVE_INFINITY;
+    this.#unwind(lane); // the rest was not, and never will be
     lane.failures = 0;
     lane.adopt(value, cursor?.number ?? 0, cursor?.ack ?? 0, cursor === null ? [] : [...cursor.sack.keys()]);
     if (cursor === null) return;
@@ -381,14 +416,18 @@ export class Reporter {
   }
 
   #commit(lane: Lane, attempt: Attempt, revision: number, recovered: boolean, nowMs: number): void {
+    // It could only follow that one, whose revision nobody has told us: it is lower.
+    if (attempt.after !== null) this.#commit(lane, attempt.after, revision, true, nowMs);
+    // What counts on a cursor that etcd no longer has will never be applied.
+    if (lane.inflight !== attempt) this.#unwind(lane);
     if (this.#outage) this.#etcdIsBack(nowMs);
     const outage = nowMs - this.#etcdBackAtMs < outageEchoMs;
     const { endpoints, statuses, cursorAfter } = attempt.txn;
-    const { inflight } = lane;
     lane.commit(attempt);
-    lane.inflight = null;
     lane.failures = 0;
-    lane.notBeforeMs = Number.NEGATIVE_INFINITY;
+    // Its successor, where there is one, has just been sent.
+    lane.notBeforeMs = lane.inflight !== null && lane.handedOver ? waiting : Number.NEGATIVE_INFINITY;
+    lane.handedOver = false;
     lane.endpointsMax = Number.POSITIVE_INFINITY;
     this.#permitted(lane, endpoints[0], nowMs);
     this.#revision = Math.max(this.#revision, revision);
@@ -398,7 +437,6 @@ export class Reporter {
       const confirming = attempt.slots[i] === none;
       return this.queues.schedule.committed(endpoint, statuses[i]!, confirming, outage, builtAtMs, nowMs);
     });
-    if (inflight !== null && inflight !== attempt) this.#unwind(lane, inflight, new Set(endpoints));
     this.#effects.push({
       kind: 'committed',
       lane: lane.id,
@@ -413,12 +451,7 @@ export class Reporter {
     });
   }
 
-  #conflict(
-    lane: Lane,
-    sent: Attempt,
-    answer: Extract<TxnAnswer, { kind: 'conflict' }>,
-    nowMs: number,
-  ): void {
+  #conflict(lane: Lane, answer: Extract<TxnAnswer, { kind: 'conflict' }>, nowMs: number): void {
     if (this.#state !== 'writing') return; // a claim is under way: it settles every lane's transaction
     if (answer.claim === null || !sameBytes(answer.claim, this.#claim)) {
       const other = answer.claim === null ? null : parseClaim(answer.claim);
@@ -433,10 +466,7 @@ export class Reporter {
       return;
     }
     const { cursor } = answer;
-    const applied =
-      cursor === null
-        ? undefined
-        : [sent, ...lane.earlier].find((attempt) => sameBytes(attempt.txn.cursorAfter, cursor.value));
+    const applied = cursor === null ? undefined : lane.attempted(cursor.value);
     if (applied === undefined || cursor === null) this.#reclaim(nowMs);
     else this.#commit(lane, applied, cursor.modRevision, true, nowMs);
   }
@@ -464,15 +494,11 @@ export class Reporter {
     this.#effects.push({ kind: 'retry', lane: lane.id, reason, delayMs, message });
   }
 
-  /** The attempt was refused before etcd proposed it: its transitions are free for another one. */
-  #unwind(lane: Lane, attempt: Attempt, except: ReadonlySet<EndpointIndex> = new Set()): void {
-    lane.inflight = null;
+  /** The attempt was refused before etcd proposed it: its transitions are free for another one, and its successor's are. */
+  #unwind(lane: Lane): void {
+    lane.unwind();
     lane.notBeforeMs = Number.NEGATIVE_INFINITY;
-    // An earlier try of it may have been applied all the same.
-    if (attempt.unclear) lane.earlier.push(attempt);
-    for (const endpoint of attempt.txn.endpoints)
-      if (!except.has(endpoint)) this.queues.schedule.unwound(endpoint);
-    lane.unwind(attempt);
+    lane.handedOver = false;
   }
 
   #tooLarge(lane: Lane, sent: Attempt, limit: 'ops' | 'bytes', message: string, nowMs: number): void {
@@ -486,7 +512,7 @@ export class Reporter {
       }
       return;
     }
-    this.#unwind(lane, sent);
+    this.#unwind(lane);
     const half = Math.floor(length / 2);
     if (limit === 'ops') this.#maxOpsLearned = Math.min(this.#maxOpsLearned, half + 1);
     else this.#bytesMaxLearned = Math.min(this.#bytesMaxLearned, Math.floor(this.#bytesOf(sent) / 2));
@@ -508,7 +534,7 @@ export class Reporter {
     } else if (length === 0) {
       this.#again(lane, 'invalid', message, nowMs);
     } else {
-      this.#unwind(lane, sent);
+      this.#unwind(lane);
       lane.endpointsMax = Math.floor(length / 2);
       this.#retryEffect(lane, 'invalid', 0, message);
     }
@@ -519,7 +545,7 @@ export class Reporter {
     const endpoint = sent.txn.endpoints[0]!;
     const status = sent.txn.statuses[0]!;
     const seq = sent.txn.seqs[0]!;
-    this.#unwind(lane, sent);
+    this.#unwind(lane);
     lane.endpointsMax = Number.POSITIVE_INFINITY;
     if (Number.isNaN(seq)) this.queues.table.phase[endpoint] = Phase.idle;
     else this.queues.passOver(endpoint, nowMs);

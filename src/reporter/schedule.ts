@@ -111,7 +111,9 @@ export class Schedule {
     table.committedAtMs[endpoint] = nowMs;
     const due = table.confirm[endpoint] !== 0 && this.#confirms(endpoint, status);
     if (table.head[endpoint] === none) table.spacingMs[endpoint] = Number.POSITIVE_INFINITY;
-    if (table.head[endpoint] !== none) {
+    if (table.sending[endpoint]! > 0) {
+      // its next one is in the transaction that follows
+    } else if (table.head[endpoint] !== none) {
       this.#headChanged(endpoint, nowMs);
     } else if (due) {
       this.#confirmLater(endpoint, nowMs);
@@ -151,9 +153,9 @@ export class Schedule {
     else this.#headChanged(endpoint, nowMs);
   }
 
-  /** Its transaction was refused for certain: the head is there again, at once. */
-  unwound(endpoint: EndpointIndex): void {
-    this.#table.phase[endpoint] = this.#table.head[endpoint] === none ? Phase.confirmReady : Phase.ready;
+  /** Whether this transition may go the moment that its endpoint's one before is committed. */
+  mayFollow(slot: number): boolean {
+    return this.#options.endpointDelayMs === 0 && this.#pool.seq[slot]! <= this.#durableSeq;
   }
 
   takeDue(nowMs: number): void {

@@ -10,7 +10,7 @@ import {
   type WorkerPoolOptions,
   type WorkerStartError,
 } from '../../../src/etcd/pool.js';
-import type { WorkerFault } from '../../../src/etcd/task.js';
+import type { Turn, WorkerFault } from '../../../src/etcd/task.js';
 import { type Etcd, startEtcd } from '../../support/etcd.js';
 import { until } from '../../support/waiting.js';
 import { keys, putClaim, read, request, summary } from './fixture.js';
@@ -21,6 +21,8 @@ after(() => rmSync(folder, { recursive: true }));
 let lanes = 0;
 /** A lane of its own for each: what another test wrote is not in the way. */
 const fresh = () => lanes++;
+/** The lane's transaction of that number; `after`: it follows that one. */
+const turn = (lane: number, attempt = 1, after: number | null = null): Turn => ({ lane, attempt, after });
 
 describe('the worker threads', () => {
   let etcd: Etcd;
@@ -59,7 +61,7 @@ describe('the worker threads', () => {
   it('carry out transactions, and say how long it took', async () => {
     await withPool({}, async (pool) => {
       const lane = fresh();
-      const { answer, durationMs, waitedMs } = await pool.run(lane, request(null, 'a', { lane }));
+      const { answer, durationMs, waitedMs } = await pool.run(turn(lane), request(null, 'a', { lane }));
       assert.equal(summary(answer), 'committed');
       assert.ok(durationMs > 0 && waitedMs >= 0);
     });
@@ -69,8 +71,8 @@ describe('the worker threads', () => {
     await withPool({}, async (pool) => {
       const lane = fresh();
       const sent = request(null, 'a', { lane });
-      assert.equal(summary((await pool.run(lane, sent)).answer), 'committed');
-      const { answer } = await pool.run(lane, sent);
+      assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'committed');
+      const { answer } = await pool.run(turn(lane), sent);
       assert.ok(answer.kind === 'conflict', answer.kind);
       assert.equal(Buffer.from(answer.cursor!.value).toString(), 'a');
     });
@@ -81,7 +83,7 @@ describe('the worker threads', () => {
       const answers = await Promise.all(
         Array.from({ length: 12 }, () => {
           const lane = fresh();
-          return pool.run(lane, request(null, 'a', { lane }));
+          return pool.run(turn(lane), request(null, 'a', { lane }));
         }),
       );
       assert.deepEqual(new Set(answers.map(({ answer }) => summary(answer))), new Set(['committed']));
@@ -92,7 +94,7 @@ describe('the worker threads', () => {
     await withPool({ workers: 2, rate: { txnsPerSecond: 2, burst: 4 } }, async (pool) => {
       const send = async () => {
         const lane = fresh();
-        return (await pool.run(lane, request(null, 'a', { lane }))).waitedMs;
+        return (await pool.run(turn(lane), request(null, 'a', { lane }))).waitedMs;
       };
       const within = await Promise.all(Array.from({ length: 6 }, send));
       const beyond = await Promise.all([send(), send()]);
@@ -101,6 +103,84 @@ describe('the worker threads', () => {
       pool.setRate({ txnsPerSecond: 0, burst: 0 });
       const free = await Promise.all(Array.from({ length: 20 }, send));
       assert.ok(Math.max(...free) < Math.min(...beyond), `${free} < ${beyond}`);
+    });
+  });
+
+  it('send what follows another one as soon as that has committed', async () => {
+    await withPool({ workers: 3 }, async (pool) => {
+      const lane = fresh();
+      const results = await Promise.all([
+        pool.run(turn(lane, 1), request(null, 'a', { lane })),
+        pool.run(turn(lane, 2, 1), request('a', 'b', { lane })),
+      ]);
+      const third = await pool.run(turn(lane, 3, 2), request('b', 'c', { lane }));
+      assert.deepEqual(
+        [...results, third].map(({ answer }) => summary(answer)),
+        ['committed', 'committed', 'committed'],
+      );
+      assert.equal(read(etcd, keys.cursorKey(lane))!.value, 'c');
+    });
+  });
+
+  it('send nothing that follows one that has not committed, or one that they do not know', async () => {
+    await withPool({}, async (pool) => {
+      const lane = fresh();
+      const [first, second] = await Promise.all([
+        pool.run(turn(lane, 1), request('not what it holds', 'a', { lane })),
+        pool.run(turn(lane, 2, 1), request(null, 'b', { lane })),
+      ]);
+      assert.deepEqual([first.answer.kind, second.answer.kind], ['conflict', 'notSent']);
+      const third = await pool.run(turn(lane, 3, 1), request(null, 'c', { lane }));
+      const fourth = await pool.run(turn(lane, 5, 4), request(null, 'c', { lane }));
+      assert.deepEqual([third.answer.kind, fourth.answer.kind], ['notSent', 'notSent']);
+      assert.equal(read(etcd, keys.cursorKey(lane)), null);
+    });
+  });
+
+  it('do not send what was withdrawn in time; another one can take its place', async () => {
+    etcd.kill('SIGSTOP');
+    try {
+      await withPool({}, async (pool) => {
+        const lane = fresh();
+        const first = pool.run(turn(lane, 1), request(null, 'a', { lane }));
+        const second = pool.run(turn(lane, 2, 1), request('a', 'b', { lane }));
+        pool.withdraw(lane, 2);
+        assert.equal((await second).answer.kind, 'notSent');
+        const third = pool.run(turn(lane, 3, 1), request('a', 'c', { lane }));
+        pool.withdraw(lane, 2); // once more changes nothing
+        etcd.kill('SIGCONT');
+        assert.deepEqual(
+          [summary((await first).answer), summary((await third).answer)],
+          ['committed', 'committed'],
+        );
+        pool.withdraw(lane, 3); // too late
+        assert.equal(read(etcd, keys.cursorKey(lane))!.value, 'c');
+      });
+    } finally {
+      etcd.kill('SIGCONT');
+    }
+  });
+
+  it('that fail leave unclear what was to follow, too', async () => {
+    await withPool({}, async (pool) => {
+      const lane = fresh();
+      const results = await Promise.all([
+        pool.run(turn(lane, 1), request(null, 'a', { lane })),
+        pool.run(turn(lane, 2, 1), request('a', 'b', { lane }), 'exit'),
+      ]);
+      assert.equal(summary(results[1].answer), 'unclear worker');
+      // Its successor knows nothing of the one before.
+      assert.equal((await pool.run(turn(lane, 3, 2), request('b', 'c', { lane }))).answer.kind, 'notSent');
+    });
+  });
+
+  it('that are out of service get nothing more to send', async () => {
+    await withPool({}, async (pool) => {
+      const lane = fresh();
+      await pool.run(turn(lane, 1), request(null, 'a', { lane }));
+      await pool.rebuild();
+      assert.equal((await pool.run(turn(lane, 2, 1), request('a', 'b', { lane }))).answer.kind, 'notSent');
+      assert.equal(summary((await pool.run(turn(lane, 2), request('a', 'b', { lane }))).answer), 'committed');
     });
   });
 
@@ -115,11 +195,11 @@ describe('the worker threads', () => {
       await withPool(parts, async (pool, replaced) => {
         const lane = fresh();
         const sent = request(null, 'a', { lane });
-        const { answer } = await pool.run(lane, sent, fault);
+        const { answer } = await pool.run(turn(lane), sent, fault);
         assert.ok(answer.kind === 'unclear' && answer.reason === 'worker', JSON.stringify(answer));
         assert.match(answer.message, message);
         assert.equal(replaced.length, 1);
-        assert.equal(summary((await pool.run(lane, sent)).answer), 'committed');
+        assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'committed');
         assert.equal(read(etcd, keys.cursorKey(lane))!.version, 1);
       });
     });
@@ -128,12 +208,15 @@ describe('the worker threads', () => {
   it('are replaced where one throws outside of any task', async () => {
     await withPool({}, async (pool, replaced) => {
       const lane = fresh();
-      await pool.run(lane, request(null, 'a', { lane }), 'throwOutside');
+      await pool.run(turn(lane), request(null, 'a', { lane }), 'throwOutside');
       await until('the replacement', () => replaced.length === 1);
       assert.match(replaced[0]!, /outside of its task/);
       // Whether its transaction was carried out before is a race; that the next ones are, is not.
       const next = fresh();
-      assert.equal(summary((await pool.run(next, request(null, 'a', { lane: next }))).answer), 'committed');
+      assert.equal(
+        summary((await pool.run(turn(next), request(null, 'a', { lane: next }))).answer),
+        'committed',
+      );
     });
   });
 
@@ -141,8 +224,8 @@ describe('the worker threads', () => {
     await withPool({ workers: 2, hangMs: 1000 }, async (pool, replaced) => {
       const [hung, well] = [fresh(), fresh()];
       const results = await Promise.all([
-        pool.run(hung, request(null, 'a', { lane: hung }), 'hang'),
-        pool.run(well, request(null, 'a', { lane: well })),
+        pool.run(turn(hung), request(null, 'a', { lane: hung }), 'hang'),
+        pool.run(turn(well), request(null, 'a', { lane: well })),
       ]);
       assert.deepEqual(
         results.map(({ answer }) => summary(answer)),
@@ -158,7 +241,7 @@ describe('the worker threads', () => {
       await withPool({}, async (pool, replaced) => {
         const lane = fresh();
         assert.equal(
-          summary((await pool.run(lane, request(null, 'a', { lane }), 'exit')).answer),
+          summary((await pool.run(turn(lane), request(null, 'a', { lane }), 'exit')).answer),
           'committed',
         );
         assert.deepEqual(replaced, []);
@@ -203,16 +286,16 @@ describe('the worker threads', () => {
       'later.mjs',
       `import { existsSync } from 'node:fs';
        if (existsSync(${JSON.stringify(flag)})) throw new Error('broken by now');
-       export default (task) => { if (task.fault) process.exit(1); return { answer: { kind: 'committed', revision: 1 }, durationMs: 0, waitedMs: 0 }; };`,
+       export default (task) => { if (task.kind === 'ping') return null; if (task.fault) process.exit(1); return { answer: { kind: 'committed', revision: 1 }, durationMs: 0, waitedMs: 0 }; };`,
     );
     const fatal: WorkerStartError[] = [];
     await withPool({ workerUrl: url, onFatal: (error) => fatal.push(error) }, async (pool) => {
       writeFileSync(flag, '');
-      const { answer } = await pool.run(0, request(null, 'a'), 'exit');
+      const { answer } = await pool.run(turn(0), request(null, 'a'), 'exit');
       assert.equal(summary(answer), 'unclear worker');
       await until('the end', () => fatal.length > 0);
       assert.match(fatal[0]!.message, /broken by now/);
-      assert.equal(summary((await pool.run(0, request(null, 'a'))).answer), 'unclear worker');
+      assert.equal(summary((await pool.run(turn(0), request(null, 'a'))).answer), 'unclear worker');
     });
     assert.equal(fatal.length, 1);
   });
@@ -221,9 +304,9 @@ describe('the worker threads', () => {
     await withPool({ connection: { endpoints: ['http://127.0.0.1:1'] } }, async (pool, replaced) => {
       const lane = fresh();
       const sent = request(null, 'a', { lane });
-      assert.equal(summary((await pool.run(lane, sent)).answer), 'unclear unavailable');
+      assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'unclear unavailable');
       await pool.rebuild({ endpoints: [etcd.endpoint] });
-      assert.equal(summary((await pool.run(lane, sent)).answer), 'committed');
+      assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'committed');
       assert.deepEqual(replaced, []);
     });
   });
@@ -233,16 +316,16 @@ describe('the worker threads', () => {
       const broken = { endpoints: [etcd.endpoint], user: 'u', passwordFile: join(folder, 'missing') };
       await assert.rejects(pool.rebuild(broken), /cannot read etcd's password/);
       const lane = fresh();
-      assert.equal(summary((await pool.run(lane, request(null, 'a', { lane }))).answer), 'committed');
+      assert.equal(summary((await pool.run(turn(lane), request(null, 'a', { lane }))).answer), 'committed');
     });
   });
 
   it('end by the deadline, with what is under way as unclear', async () => {
     await withPool({ hangMs: 60_000 }, async (pool, replaced) => {
-      const running = pool.run(0, request(null, 'a'), 'hang');
+      const running = pool.run(turn(0), request(null, 'a'), 'hang');
       await pool.close({ deadlineMs: 50 });
       assert.equal(summary((await running).answer), 'unclear worker');
-      assert.equal(summary((await pool.run(0, request(null, 'a'))).answer), 'unclear worker');
+      assert.equal(summary((await pool.run(turn(0), request(null, 'a'))).answer), 'unclear worker');
       assert.deepEqual(replaced, []);
     });
   });
@@ -257,7 +340,7 @@ describe('the worker threads', () => {
     const started = pool.start();
     await pool.close();
     await started;
-    const { answer } = await pool.run(0, Buffer.alloc(0));
+    const { answer } = await pool.run(turn(0), Buffer.alloc(0));
     assert.equal(answer.kind, 'unclear');
     assert.deepEqual(
       process.getActiveResourcesInfo().filter((resource) => resource === 'MessagePort'),

@@ -2,11 +2,13 @@
 import type { EndpointIndex } from '../../../src/endpoints/id.js';
 import { Source, Status } from '../../../src/endpoints/status.js';
 import type { TxnAnswer } from '../../../src/reporter/answers.js';
+import { parseClaim } from '../../../src/reporter/claim.js';
 import { covers, decodeCursor } from '../../../src/reporter/cursor.js';
 import type { Effect, Txn } from '../../../src/reporter/effects.js';
 import { Reporter } from '../../../src/reporter/reporter.js';
 import type { ModelDisk } from './disk.js';
 import type { Accepted } from './oracle.js';
+import { ModelWorker } from './worker.js';
 import type { World } from './world.js';
 
 export class Instance {
@@ -23,6 +25,7 @@ export class Instance {
   fencedBy: string | null = null;
   epoch = 0;
   readonly #world: World;
+  readonly #worker: ModelWorker;
   /** What it accepted, by seq, in this life. */
   readonly #accepted = new Map<number, Accepted>();
   /** First transitions of endpoints of which nothing was known, accepted before etcd's keys were listed. */
@@ -40,6 +43,15 @@ export class Instance {
     this.disk = disk;
     const { plan, random, clock } = world;
     this.startedAtMs = clock.nowMs;
+    this.#worker = new ModelWorker(
+      world,
+      (txn, answer) => {
+        if (!this.alive) return;
+        world.checkTransmit(this, txn);
+        world.faults.send(txn, this.#epochOf(txn), answer);
+      },
+      (txn) => world.etcd.txn(txn, txn.seqs, this.#epochOf(txn), clock.nowMs),
+    );
     this.reporter = new Reporter({
       ...plan.reporter,
       random: () => random.next(),
@@ -154,7 +166,7 @@ export class Instance {
   }
 
   #carryOut(effect: Effect): void {
-    const { clock, faults } = this.#world;
+    const { clock } = this.#world;
     switch (effect.kind) {
       case 'arm':
         if (effect.atMs >= this.#armedMs && this.#armedMs > clock.nowMs) return;
@@ -170,9 +182,12 @@ export class Instance {
       case 'send': {
         const { txn, attempt } = effect;
         this.#world.checkSend(this, txn);
-        faults.send(txn, this.epoch, (answer) => this.#answered(txn, attempt, answer));
+        this.#worker.send(effect, (answer) => this.#answered(txn, attempt, answer));
         return;
       }
+      case 'withdraw':
+        this.#worker.withdraw(effect.lane, effect.attempt);
+        return;
       case 'committed':
         this.disk.append({ kind: 'committed', effect });
         for (const seq of effect.seqs) if (!Number.isNaN(seq)) this.#world.acknowledged.add(seq);
@@ -194,6 +209,11 @@ export class Instance {
       case 'retry':
         return;
     }
+  }
+
+  /** That of its claim, whatever became of that meanwhile. */
+  #epochOf({ claim }: Txn): number {
+    return parseClaim(claim)!.epoch;
   }
 
   #answered(txn: Txn, attempt: number, answer: TxnAnswer): void {

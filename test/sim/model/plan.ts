@@ -14,6 +14,8 @@ export interface Plan {
   /** Mean time between transitions of the host. */
   readonly gapMs: number;
   readonly delayMsMax: number;
+  /** Between the main thread and the worker. */
+  readonly hopMs: number;
   readonly rates: FaultRates;
   readonly crashes: number;
   readonly journalLosses: number;
@@ -43,6 +45,7 @@ export function makePlan(random: Random): Plan {
     removals: random.chance(0.6),
     gapMs: random.chance(0.2) ? 0 : random.skewed(1, 100),
     delayMsMax: random.skewed(1, 200),
+    hopMs: random.chance(0.5) ? 0 : random.below(10),
     rates: {
       lostRequest: rate(),
       lostAnswer: rate(),

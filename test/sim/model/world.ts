@@ -90,6 +90,10 @@ export class World {
     for (const seq of txn.seqs) {
       if (seq > instance.disk.syncedSeq) this.problems.push(`seq ${seq} was sent before it was durable`);
     }
+  }
+
+  /** Checks a transaction as it leaves the host. */
+  checkTransmit(instance: Instance, txn: Txn): void {
     this.#checkRate(instance);
     this.#checkTurn(instance, txn);
   }

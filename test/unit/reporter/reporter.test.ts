@@ -64,8 +64,15 @@ class Driven {
 
   /** The transaction that it sends now; fails where it sends none. */
   sends(): { txn: Txn; attempt: number } {
-    const sent = this.poll().find((effect) => effect.kind === 'send');
-    assert.ok(sent, `no transaction: ${JSON.stringify(this.effects)}`);
+    const sent = this.poll().find((effect) => effect.kind === 'send' && effect.after === null);
+    assert.ok(sent?.kind === 'send', `no transaction: ${JSON.stringify(this.effects)}`);
+    return sent;
+  }
+
+  /** What is to follow, of the effects at hand. */
+  get follows(): { txn: Txn; attempt: number } {
+    const sent = this.effects.find((effect) => effect.kind === 'send' && effect.after !== null);
+    assert.ok(sent?.kind === 'send', `nothing follows: ${JSON.stringify(this.effects)}`);
     return sent;
   }
 
@@ -163,7 +170,7 @@ describe("the core, and etcd's answers", () => {
     assert.equal(first.txn.endpoints.length, 8);
     const second = driven.answer(first.attempt, { kind: 'tooLarge', limit: 'ops', message: '' }).sends();
     assert.deepEqual(second.txn.endpoints, [0, 1, 2, 3]);
-    assert.equal(driven.answer(second.attempt, committed).sends().txn.endpoints.length, 4);
+    assert.deepEqual(driven.follows.txn.endpoints, [4, 5, 6, 7]);
   });
 
   it('too many operations after an unclear try: the try may have been applied all the same', () => {
@@ -187,19 +194,22 @@ describe("the core, and etcd's answers", () => {
   it('an operation that etcd will never take: isolated, set aside, and passed over by the cursor', () => {
     for (let i = 0; i < 4; i++) driven.observe(i, up);
     const invalid: TxnAnswer = { kind: 'invalid', message: 'bad' };
-    let sent = driven.sends();
     const aside: number[] = [];
-    for (let round = 0; round < 20 && driven.reporter.queues.pending > 0; round++) {
-      driven.answer(sent.attempt, sent.txn.endpoints.includes(e(2)) ? invalid : committed);
+    let cursor: Uint8Array | null = null;
+    let sent = driven.poll().filter((effect) => effect.kind === 'send');
+    for (let next = sent.shift(); next !== undefined; next = sent.shift()) {
+      const refused = next.txn.endpoints.includes(e(2));
+      driven.answer(next.attempt, refused ? invalid : committed);
+      if (!refused) cursor = next.txn.cursorAfter;
+      // Nothing follows what is not committed.
+      if (refused) for (const { attempt } of sent.splice(0)) driven.answer(attempt, { kind: 'notSent' });
       const effects = driven.poll();
       for (const effect of effects) if (effect.kind === 'deadLetter') aside.push(effect.endpoint);
-      const next = effects.find((effect) => effect.kind === 'send');
-      if (next === undefined) break;
-      sent = next;
+      sent = [...sent, ...effects.filter((effect) => effect.kind === 'send')];
     }
     assert.deepEqual(aside, [2]);
     assert.equal(driven.reporter.queues.pending, 0);
-    assert.equal(decodeCursor(sent.txn.cursorAfter).ack, driven.reporter.queues.lastSeq);
+    assert.equal(decodeCursor(cursor!).ack, driven.reporter.queues.lastSeq);
   });
 
   it('permission denied for one kind of endpoint: that kind waits 30 s, the other goes on', () => {
@@ -222,6 +232,127 @@ describe("the core, and etcd's answers", () => {
     driven.sends();
     driven.answer(attempt, { kind: 'invalid', message: '' }).silent();
     assert.equal(driven.reporter.queues.pending, 1);
+  });
+});
+
+describe('the core, and the transaction that follows the one in flight', () => {
+  let driven: Driven;
+  beforeEach(() => {
+    driven = new Driven().claimed();
+  });
+  const endpointsOf = ({ txn }: { txn: Txn }): readonly number[] => txn.endpoints;
+  const withdrawn = (): number[] =>
+    driven.effects.flatMap((effect) => (effect.kind === 'withdraw' ? [effect.attempt] : []));
+
+  it('is built where one more comes in any case, on the cursor of the one before', () => {
+    const first = driven.observe(1, up, down, up).sends();
+    const second = driven.follows;
+    assert.deepEqual([endpointsOf(second), second.txn.statuses], [[1], [down]]);
+    assert.deepEqual(second.txn.cursorBefore, first.txn.cursorAfter);
+    assert.equal(decodeCursor(second.txn.cursorAfter).ack, driven.reporter.queues.lastSeq - 1);
+    driven.answer(first.attempt, committed).silent(); // it has gone by itself
+    driven.answer(second.attempt, committed);
+    const third = driven.sends();
+    assert.deepEqual([endpointsOf(third), third.txn.statuses], [[1], [up]]);
+  });
+
+  it('is not built where whoever comes meanwhile can still go along', () => {
+    driven.observe(1, up).observe(2, up, down).sends();
+    driven.observe(3, up).silent();
+  });
+
+  it('is not built where the rate is limited, nor where an endpoint is spaced', () => {
+    const limited = new Driven({ limits: { txnsPerSecond: 10, burst: 10 } }).claimed();
+    limited.observe(1, up, down, up).sends();
+    limited.silent();
+    const { schedule } = { schedule: { endpointDelayMs: 1000, endpointCatchUpMs: 10_000 } };
+    const spaced = new Driven({
+      schedule: { ...schedule, confirm: false, confirmAfterMs: 0, confirmAfterOutageMs: 0 },
+    }).claimed();
+    spaced.observe(1, up, down, up).sends();
+    spaced.silent();
+  });
+
+  it('takes those who wait first, and only then those who are in the one before', () => {
+    const small = new Driven({ txn: { maxOps: 4, bytesMax: 1 << 20, watchBytesMax: 0 } }).claimed();
+    for (let i = 0; i < 4; i++) small.observe(i, up, down, up);
+    assert.deepEqual(endpointsOf(small.sends()), [0, 1, 2]);
+    assert.deepEqual(endpointsOf(small.follows), [3, 0, 1]);
+  });
+
+  it('is withdrawn for one who comes later, and built again with that one in it', () => {
+    driven.observe(1, up, down, up).sends();
+    const second = driven.follows;
+    driven.observe(2, up).poll();
+    assert.deepEqual(withdrawn(), [second.attempt]);
+    driven.poll();
+    assert.deepEqual(withdrawn(), []); // once is enough
+    driven.answer(second.attempt, { kind: 'notSent' }).poll();
+    assert.deepEqual(endpointsOf(driven.follows), [2, 1]);
+  });
+
+  it('stays where it is full of those who waited', () => {
+    const small = new Driven({ txn: { maxOps: 3, bytesMax: 1 << 20, watchBytesMax: 0 } }).claimed();
+    for (let i = 0; i < 4; i++) small.observe(i, up);
+    small.sends();
+    small.observe(5, up).poll();
+    assert.ok(!small.effects.some(({ kind }) => kind === 'withdraw'));
+  });
+
+  it('comes back unsent where the one before fails, and its transitions go with the next', () => {
+    const first = driven.observe(1, up, down, up).sends();
+    const second = driven.follows;
+    driven.answer(first.attempt, { kind: 'unclear', reason: 'timeout', message: '' });
+    driven.answer(second.attempt, { kind: 'notSent' }).silent();
+    const again = driven.after(1000).sends();
+    assert.equal(again.txn, first.txn);
+    const next = driven.answer(again.attempt, committed).sends();
+    assert.deepEqual([endpointsOf(next), next.txn.statuses], [[1], [down]]);
+  });
+
+  it('that came back unasked has no other in its place', () => {
+    driven.observe(1, up, down, up).sends();
+    driven.answer(driven.follows.attempt, { kind: 'notSent' }).silent();
+  });
+
+  it('may have been applied where the worker died: both are known to be then', () => {
+    const first = driven.observe(1, up, down, up).sends();
+    const second = driven.follows;
+    for (const { attempt } of [first, second])
+      driven.answer(attempt, { kind: 'unclear', reason: 'worker', message: '' });
+    const again = driven.after(1000).sends();
+    assert.equal(again.txn, first.txn);
+    driven.answer(again.attempt, {
+      kind: 'conflict',
+      revision: 9,
+      claim: claim(1),
+      cursor: { value: second.txn.cursorAfter, modRevision: 8 },
+    });
+    const third = driven.sends();
+    assert.deepEqual([endpointsOf(third), third.txn.statuses], [[1], [up]]);
+    assert.deepEqual(third.txn.cursorBefore, second.txn.cursorAfter);
+    assert.equal(driven.effects.filter(({ kind }) => kind === 'committed').length, 2);
+  });
+
+  it('may still be applied where the worker died, after the one before was given up and found committed', () => {
+    for (let i = 0; i < 4; i++) driven.observe(i, up, down, up);
+    const first = driven.sends();
+    const second = driven.follows;
+    for (const { attempt } of [first, second])
+      driven.answer(attempt, { kind: 'unclear', reason: 'worker', message: '' });
+    const again = driven.after(1000).sends();
+    driven.answer(again.attempt, { kind: 'tooLarge', limit: 'ops', message: '' });
+    const conflict = (cursor: Uint8Array): TxnAnswer => ({
+      kind: 'conflict',
+      revision: 9,
+      claim: claim(1),
+      cursor: { value: cursor, modRevision: 8 },
+    });
+    driven.answer(driven.sends().attempt, conflict(first.txn.cursorAfter));
+    driven.answer(driven.sends().attempt, conflict(second.txn.cursorAfter));
+    assert.equal(driven.reporter.queues.pending, 4);
+    assert.deepEqual(endpointsOf(driven.sends()), [0, 1]);
+    assert.equal(driven.effects.filter(({ kind }) => kind === 'claim').length, 0);
   });
 });
 

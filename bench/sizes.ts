@@ -28,7 +28,7 @@ export interface CurveSizes {
 
 export const full: Sizes = {
   rounds: 5,
-  seconds: 5,
+  seconds: 3,
   transitions: 400_000,
   manyEndpoints: 100_000,
   netlinkSeconds: 5,
@@ -47,8 +47,8 @@ export const full: Sizes = {
 
 export const quick: Sizes = {
   rounds: 1,
-  seconds: 2,
-  transitions: 120_000,
+  seconds: 1.5,
+  transitions: 160_000,
   manyEndpoints: 100_000,
   netlinkSeconds: 3,
   idle: { afterSeconds: 20, seconds: 5 },

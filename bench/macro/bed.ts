@@ -40,6 +40,8 @@ export class Bed {
       binary: findEtcdBinary(),
       dataDir,
       clientPort: 0,
+      // The standard 2 GiB are full before a long run is over, and all that it says then is that it takes no more.
+      extraArgs: [`--quota-backend-bytes=${8 * 2 ** 30}`],
       onExit: (why) => {
         throw new Error(`etcd has ended: ${why}`);
       },

@@ -14,7 +14,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EndpointIndex } from '../../src/endpoints/id.js';
-import { claimKey, cursorKey, statusKey, statusValue } from '../../src/endpoints/key.js';
+import { claimKey, cursorKey, statusKey, statusValue, type Where } from '../../src/endpoints/key.js';
 import { Status } from '../../src/endpoints/status.js';
 import { decodeAnswer } from '../../src/etcd/answer.js';
 import { openEtcd } from '../../src/etcd/client.js';
@@ -31,6 +31,7 @@ export interface LoadOptions {
   readonly host: string;
   /** Of one transaction, for the ceiling; of all, for the others. */
   readonly endpoints: number;
+  /** After up to a second in which nothing is measured: code compiled, connections open. */
   readonly seconds: number;
   /** Of bare, instead of one after another. */
   readonly perSecond?: number;
@@ -49,12 +50,16 @@ const putsInFlight = 100;
 /** Ready-made transactions of each lane: two are told apart by their cursors, so that each can follow the other. */
 const readyMade = 2;
 
+type Until = () => boolean;
+type Done = { readonly writes: number; readonly latenciesMs: number[] };
+
 const options = JSON.parse(process.argv[2]!) as LoadOptions;
+const warmSecondsMax = 1;
 const where = { host: options.host, region: null };
 const keyOf = (n: number): string => statusKey(benchEndpoint(n), where);
 const statuses = [Status.up, Status.down] as const;
 
-async function ceiling(until: () => boolean): Promise<{ writes: number; latenciesMs: number[] }> {
+async function ceiling(until: Until, where: Where): Promise<Done> {
   const claim = Buffer.from('the claim of a baseline');
   const client = openEtcd({ endpoints: [options.etcd] });
   await client.put(claimKey(where)).value(claim);
@@ -100,10 +105,7 @@ async function ceiling(until: () => boolean): Promise<{ writes: number; latencie
   return { writes, latenciesMs };
 }
 
-async function puts(
-  atATime: number,
-  until: () => boolean,
-): Promise<{ writes: number; latenciesMs: number[] }> {
+async function puts(atATime: number, until: Until): Promise<Done> {
   const client = openEtcd({ endpoints: [options.etcd] });
   const latenciesMs: number[] = [];
   let next = 0;
@@ -121,7 +123,7 @@ async function puts(
   return { writes: latenciesMs.length, latenciesMs };
 }
 
-async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs: number[] }> {
+async function bare(until: Until): Promise<Done> {
   const client = new PlainClient(options.etcd);
   const latenciesMs: number[] = [];
   const put = async (n: number): Promise<void> => {
@@ -140,11 +142,7 @@ async function bare(until: () => boolean): Promise<{ writes: number; latenciesMs
   return { writes: latenciesMs.length, latenciesMs };
 }
 
-async function atPace(
-  perSecond: number,
-  put: (n: number) => Promise<void>,
-  until: () => boolean,
-): Promise<void> {
+async function atPace(perSecond: number, put: (n: number) => Promise<void>, until: Until): Promise<void> {
   const all: Promise<void>[] = [];
   const beganAtMs = performance.now();
   for (let n = 0; !until(); n++) {
@@ -155,16 +153,20 @@ async function atPace(
   await Promise.all(all);
 }
 
+const run = {
+  ceiling,
+  putPerEvent: (until: Until) => puts(putsInFlight, until),
+  felixSerial: (until: Until) => puts(1, until),
+  bare,
+}[options.mode];
+const after = (seconds: number): Until => {
+  const endMs = performance.now() + seconds * 1000;
+  return () => performance.now() >= endMs;
+};
+await run(after(Math.min(options.seconds, warmSecondsMax)), { ...where, host: `${where.host}-warm` });
 const startedAtMs = performance.now();
 const cpuBefore = process.cpuUsage();
-const until = (): boolean => performance.now() - startedAtMs >= options.seconds * 1000;
-const run = {
-  ceiling: () => ceiling(until),
-  putPerEvent: () => puts(putsInFlight, until),
-  felixSerial: () => puts(1, until),
-  bare: () => bare(until),
-}[options.mode];
-const { writes, latenciesMs } = await run();
+const { writes, latenciesMs } = await run(after(options.seconds), where);
 const cpu = process.cpuUsage(cpuBefore);
 const result: LoadResult = {
   writes,

@@ -38,8 +38,8 @@ export class FeedClient {
       socket.once('error', reject);
     });
     let broken: Error | null = null;
-    const splitter = new FrameSplitter(frameBytesMax, (message) => {
-      const sequenceNumber = decodeAck(message);
+    const splitter = new FrameSplitter(frameBytesMax, (bytes, start, end) => {
+      const sequenceNumber = decodeAck(bytes.subarray(start, end));
       if (sequenceNumber > 0) onAck?.(sequenceNumber);
     });
     socket.on('data', (chunk) => {

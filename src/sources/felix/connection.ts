@@ -19,8 +19,8 @@ export interface ConnectionOptions {
 }
 
 export interface ConnectionEvents {
-  /** A whole frame. May throw a DecodeError or an InvalidIdError: the connection is closed then. */
-  message(message: Uint8Array, from: Connection): void;
+  /** A whole frame's message lies there. May throw a DecodeError or an InvalidIdError: the connection is closed then. */
+  message(bytes: Uint8Array, start: number, end: number, from: Connection): void;
   /** The frame that the connection is closed for. */
   refused(result: FrameResult): void;
   /** Nothing more comes from it. */
@@ -57,9 +57,9 @@ export class Connection {
     this.#durableSeq = durableSeq;
     this.#options = options;
     this.#events = events;
-    this.#splitter = new FrameSplitter(options.frameBytesMax, (message) => {
+    this.#splitter = new FrameSplitter(options.frameBytesMax, (bytes, start, end) => {
       this.#frames++;
-      events.message(message, this);
+      events.message(bytes, start, end, this);
     });
     socket.on('data', (chunk) => this.#read(chunk));
     socket.on('drain', () => this.#write());

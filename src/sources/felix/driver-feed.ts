@@ -83,7 +83,7 @@ export class DriverFeed implements EndpointSource {
         log,
       },
       {
-        message: (message, from) => this.#message(message, from),
+        message: (bytes, start, end, from) => this.#message(bytes.subarray(start, end), from),
         refused: (result) => options.onFrame(result),
         closed: (connection) => this.#closed(connection),
       },

@@ -50,7 +50,7 @@ export class FeedSource implements EndpointSource {
     this.#listener = new Listener(
       { ...options, purpose },
       {
-        message: (message, from) => this.#message(message, from),
+        message: (bytes, start, end, from) => this.#message(bytes, start, end, from),
         refused: (result) => options.onFrame(result),
       },
     );
@@ -93,9 +93,9 @@ export class FeedSource implements EndpointSource {
     this.#listener.durable(seq);
   }
 
-  #message(message: Uint8Array, from: Connection): void {
+  #message(bytes: Uint8Array, start: number, end: number, from: Connection): void {
     const { sink, nowUs, onFrame, onInSync, onProcessStatus } = this.#options;
-    const { kind, endpoint, status, processStatus, sequenceNumber } = this.#decoder.decode(message);
+    const { kind, endpoint, status, processStatus, sequenceNumber } = this.#decoder.decode(bytes, start, end);
     if (kind === 'status') {
       this.#seq = sink.observe(endpoint, status, nowUs());
     } else if (kind === 'inSync') {

@@ -13,15 +13,18 @@ export class FrameError extends Error {
   }
 }
 
-/** Splits a stream of chunks into frames. A frame within one chunk is a view of it, not a copy. */
+/** Where a frame's message lies, until the call returns. A view of it would be an object for each frame, on the hot path. */
+export type OnFrame = (bytes: Uint8Array, start: number, end: number) => void;
+
+/** Splits a stream of chunks into frames. A frame within one chunk is not copied. */
 export class FrameSplitter {
   readonly #frameBytesMax: number;
-  readonly #onFrame: (message: Uint8Array) => void;
+  readonly #onFrame: OnFrame;
   /** The beginning of a frame whose end has not come. */
   #partial: Buffer | null = null;
   #filled = 0;
 
-  constructor(frameBytesMax: number, onFrame: (message: Uint8Array) => void) {
+  constructor(frameBytesMax: number, onFrame: OnFrame) {
     this.#frameBytesMax = frameBytesMax;
     this.#onFrame = onFrame;
   }
@@ -48,8 +51,8 @@ export class FrameSplitter {
         this.#begin(headerBytes + length, chunk, at);
         return;
       }
-      this.#onFrame(chunk.subarray(at + headerBytes, at + headerBytes + length));
       at += headerBytes + length;
+      this.#onFrame(chunk, at - length, at);
     }
   }
 
@@ -86,7 +89,7 @@ export class FrameSplitter {
       }
     }
     this.#partial = null;
-    this.#onFrame(partial.subarray(headerBytes));
+    this.#onFrame(partial, headerBytes, partial.length);
     return at + copied;
   }
 

@@ -51,11 +51,11 @@ export class FromDataplaneReader {
   readonly #reader = new Reader();
 
   /** Makes no object and no string of a status. Throws a DecodeError. */
-  read(bytes: Uint8Array): this {
+  read(bytes: Uint8Array, start = 0, end: number = bytes.length): this {
     this.kind = 'other';
     this.processStatus = null;
     this.sequenceNumber = 0;
-    const reader = this.#reader.reset(bytes);
+    const reader = this.#reader.reset(bytes, start, end);
     while (!reader.done) {
       const field = reader.tag();
       switch (field) {

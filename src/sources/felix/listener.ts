@@ -16,8 +16,8 @@ export interface ListenerOptions {
 }
 
 export interface ListenerEvents {
-  /** A whole frame. May throw a DecodeError or an InvalidIdError: its connection is closed then. */
-  message(message: Uint8Array, from: Connection): void;
+  /** A whole frame's message lies there. May throw a DecodeError or an InvalidIdError: its connection is closed then. */
+  message(bytes: Uint8Array, start: number, end: number, from: Connection): void;
   /** The frame that a connection is closed for. */
   refused(result: FrameResult): void;
   closed?(connection: Connection): void;
@@ -97,7 +97,7 @@ export class Listener {
       this.#durableSeq,
       { id: this.#nextId++, to: purpose.name, frameBytesMax, frameTimeoutMs, log },
       {
-        message: (message, from) => this.#events.message(message, from),
+        message: (bytes, start, end, from) => this.#events.message(bytes, start, end, from),
         refused: (result) => this.#events.refused(result),
         closed: () => {
           this.#connections.delete(connection);

@@ -59,9 +59,9 @@ export class FromDataplaneDecoder {
    * The result is overwritten by the next call. Throws a DecodeError. An endpoint is given a number only when all of
    * its frame has been read: nonsense leaves no trace.
    */
-  decode(bytes: Uint8Array): Readonly<Decoded> {
+  decode(bytes: Uint8Array, start = 0, end: number = bytes.length): Readonly<Decoded> {
     const decoded = this.#decoded;
-    const read = this.#reader.read(bytes);
+    const read = this.#reader.read(bytes, start, end);
     decoded.kind = read.kind;
     decoded.status = read.status;
     decoded.processStatus = read.processStatus;

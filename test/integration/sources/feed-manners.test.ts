@@ -89,7 +89,9 @@ describe('the feed socket, to feeders of every kind', () => {
     await on.open();
     const socket = await on.raw();
     const acks: number[] = [];
-    const splitter = new FrameSplitter(1024, (message) => acks.push(decodeAck(message)));
+    const splitter = new FrameSplitter(1024, (bytes, start, end) =>
+      acks.push(decodeAck(bytes.subarray(start, end))),
+    );
     socket.on('data', (chunk: Buffer) => splitter.push(chunk));
     const frames = Buffer.concat(Array.from({ length: 3000 }, (_, i) => up(i % 50, i + 1)));
     assert.ok(frames.length > 64 * 1024, 'more than one chunk');

@@ -54,7 +54,8 @@ class FakeFlapd {
       this.#known[endpoint] = null;
       return endpoint;
     }, 100);
-    const splitter = new FrameSplitter(65_536, (message) => {
+    const splitter = new FrameSplitter(65_536, (bytes, start, end) => {
+      const message = bytes.subarray(start, end);
       if (dead) return;
       const { endpoint, status, sequenceNumber } = decoder.decode(message);
       const dies = this.#dies();

@@ -255,7 +255,9 @@ describe('frames', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(stream.length), { maxLength: 20 }), (cuts) => {
         const got: Buffer[] = [];
-        const splitter = new FrameSplitter(10_000, (message) => got.push(Buffer.from(message)));
+        const splitter = new FrameSplitter(10_000, (bytes, start, end) =>
+          got.push(Buffer.from(bytes.subarray(start, end))),
+        );
         const at = [0, ...cuts.sort((a, b) => a - b), stream.length];
         for (let i = 1; i < at.length; i++) splitter.push(stream.subarray(at[i - 1], at[i]));
         splitter.end();
@@ -266,7 +268,9 @@ describe('frames', () => {
 
   it('come through a byte at a time', () => {
     const got: Buffer[] = [];
-    const splitter = new FrameSplitter(10_000, (message) => got.push(Buffer.from(message)));
+    const splitter = new FrameSplitter(10_000, (bytes, start, end) =>
+      got.push(Buffer.from(bytes.subarray(start, end))),
+    );
     for (const byte of stream) splitter.push(Buffer.from([byte]));
     assert.deepEqual(got, messages);
     assert.equal(splitter.midFrame, false);

@@ -13,15 +13,19 @@ const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
  */
 const lagResolutionMs = 100;
 
-/** A histogram that counts into an array: prom-client's own costs a microsecond for each observation. */
+/** A histogram without labels that counts into an array: prom-client's own costs microseconds for each observation. */
 class QuickHistogram {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;
   #sum = 0;
 
-  constructor(bounds: readonly number[]) {
-    this.#bounds = bounds;
-    this.#counts = new Float64Array(bounds.length + 1);
+  constructor(options: { name: string; help: string; buckets: number[]; registers: Registry[] }) {
+    this.#bounds = options.buckets;
+    this.#counts = new Float64Array(options.buckets.length + 1);
+    const histogram: Histogram = new Histogram({
+      ...options,
+      collect: (): void => this.#drainInto(histogram),
+    });
   }
 
   observe(value: number): void {
@@ -33,7 +37,7 @@ class QuickHistogram {
   }
 
   /** Moves what was counted into a histogram of prom-client's. */
-  drainInto(histogram: Histogram): void {
+  #drainInto(histogram: Histogram): void {
     // It has no way in for whole buckets: its own hash map is filled, as its zero() and reset() do.
     const { hashMap } = histogram as unknown as {
       hashMap: Record<string, { bucketValues: Record<string, number>; count: number; sum: number }>;
@@ -78,14 +82,14 @@ export interface Readings {
 export class Metrics {
   readonly registry: Registry;
   /** Accepted to committed, in seconds. */
-  readonly commitLatency = new QuickHistogram(latencySeconds);
+  readonly commitLatency: QuickHistogram;
   committed = 0;
   confirmations = 0;
   recovered = 0;
   readonly txnDuration: Histogram<'result'>;
-  readonly txnOps: Histogram;
+  readonly txnOps: QuickHistogram;
   readonly txnRetries: Counter<'reason'>;
-  readonly rateLimitWait: Histogram;
+  readonly rateLimitWait: QuickHistogram;
   readonly resyncRuns: Counter<'result'>;
   readonly resyncCorrections: Counter<'action'>;
   readonly journalSync: Histogram;
@@ -100,6 +104,12 @@ export class Metrics {
     this.#readNow = read;
     this.registry = new Registry();
     const registers = [this.registry];
+    this.commitLatency = new QuickHistogram({
+      name: 'flapd_commit_latency_seconds',
+      help: 'From accepted to committed',
+      buckets: latencySeconds,
+      registers,
+    });
     this.txnDuration = new Histogram({
       name: 'flapd_txn_duration_seconds',
       help: "Time of transactions at etcd, by etcd's answer",
@@ -107,7 +117,7 @@ export class Metrics {
       buckets: latencySeconds,
       registers,
     });
-    this.txnOps = new Histogram({
+    this.txnOps = new QuickHistogram({
       name: 'flapd_txn_ops',
       help: 'Endpoints in a transaction',
       buckets: [0, 1, 2, 5, 10, 20, 50, 100, 127, 500],
@@ -119,7 +129,7 @@ export class Metrics {
       labelNames: ['reason'],
       registers,
     });
-    this.rateLimitWait = new Histogram({
+    this.rateLimitWait = new QuickHistogram({
       name: 'flapd_rate_limit_wait_seconds',
       help: "Time that transactions were held back in a worker's queue",
       buckets: latencySeconds,
@@ -300,13 +310,6 @@ export class Metrics {
       ['source'],
       (r) => r.sourcesInSync,
     );
-    const latency: Histogram = new Histogram({
-      name: 'flapd_commit_latency_seconds',
-      help: 'From accepted to committed',
-      buckets: latencySeconds,
-      registers: [this.registry],
-      collect: (): void => this.commitLatency.drainInto(latency),
-    });
     const lag = new Gauge({
       name: 'flapd_eventloop_lag_seconds',
       help: 'Delay of the main loop since the last scrape',

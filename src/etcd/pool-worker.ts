@@ -3,9 +3,10 @@
  * cannot end exactly the thread that hangs: its abort signals allow only one task at a time on each; and one thread
  * that fails at its start makes it stop replacing any.) It is never repaired: whatever goes wrong ends it.
  */
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { messageOf } from './classify.js';
-import type { Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
+import type { Reply, Request, Service, Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
 
 export interface PoolWorkerOptions {
   readonly settings: WorkerSettings;
@@ -17,9 +18,18 @@ export interface PoolWorkerOptions {
   readonly onDied: (worker: PoolWorker, why: string) => void;
 }
 
+interface Waiting {
+  readonly resolve: (result: TxnResult | null) => void;
+  readonly reject: (error: Error) => void;
+}
+
 export class PoolWorker {
   readonly #options: PoolWorkerOptions;
-  readonly #piscina: Piscina<Task, TxnResult | null>;
+  readonly #piscina: Piscina<Service, never>;
+  /** Tasks go by a port of their own: as tasks of Piscina's, they would cost the main thread twice as much. */
+  readonly #port: MessagePort;
+  readonly #waiting = new Map<number, Waiting>();
+  #nextId = 0;
   /** Transactions that it has in hand. */
   #underWay = 0;
   /** When it was asked for a sign of life that has not come yet. */
@@ -37,9 +47,7 @@ export class PoolWorker {
       minThreads: 1,
       maxThreads: 1,
       idleTimeout: Number.POSITIVE_INFINITY,
-      concurrentTasksPerWorker: Number.MAX_SAFE_INTEGER,
-      // 'sync' would put an idle thread to sleep: etcd's pings and hang-ups would go unseen. 'async' saves a third of
-      // the 50 us that handing a task over costs, but, measured with a real etcd behind it, nothing on the whole.
+      // 'sync' would put an idle thread to sleep: etcd's pings and hang-ups would go unseen.
       atomics: 'disabled',
       recordTiming: false,
       workerHistogram: false,
@@ -49,6 +57,15 @@ export class PoolWorker {
     this.#piscina.on('error', (error) => this.#die(messageOf(error)));
     // Piscina tells this first, and only then why, if there was an error. Without one, the thread has exited.
     this.#piscina.on('workerDestroy', () => setImmediate(() => this.#die('it exited')));
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    port1.on('message', ({ id, result }: Reply) => {
+      this.#waiting.get(id)?.resolve(result); // closed, it still tells what it has heard before
+      this.#waiting.delete(id);
+    });
+    this.#piscina
+      .run({ port: port2 }, { transferList: [port2] })
+      .catch((error) => this.#die(messageOf(error)));
   }
 
   /** Rejects where the worker ends before the transaction does. */
@@ -84,15 +101,16 @@ export class PoolWorker {
     }
   }
 
-  async #do(task: Task): Promise<TxnResult | null> {
-    if (this.#ended !== null) throw new Error(this.#ended);
-    try {
-      return await this.#piscina.run(task);
-    } catch (error) {
-      // A task that throws leaves its worker in a state that nobody knows.
-      this.#die(messageOf(error));
-      throw new Error(this.#ended ?? messageOf(error), { cause: error });
-    }
+  #do(task: Task): Promise<TxnResult | null> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended !== null) {
+        reject(new Error(this.#ended));
+        return;
+      }
+      const id = this.#nextId++;
+      this.#waiting.set(id, { resolve, reject });
+      this.#port.postMessage({ id, task } satisfies Request);
+    });
   }
 
   /** Lets it finish what it has, for so long, then ends it. */
@@ -105,15 +123,22 @@ export class PoolWorker {
       });
       clearTimeout(timer);
     }
-    this.#ended ??= 'it was told to end';
+    this.#end('it was told to end');
     await this.#destroy();
   }
 
   #die(why: string): void {
     if (this.#ended !== null) return;
-    this.#ended = why;
+    this.#end(why);
     this.#options.onDied(this, why);
     void this.#destroy(); // it waits for the thread's end and does not reject
+  }
+
+  #end(why: string): void {
+    this.#ended ??= why;
+    this.#port.close();
+    for (const { reject } of this.#waiting.values()) reject(new Error(this.#ended));
+    this.#waiting.clear();
   }
 
   /** Once: a second destroy() before the thread has exited makes Piscina take the exit for a failure, and start another thread. */

@@ -1,4 +1,5 @@
 /** What the main thread and the workers say to each other: plain values, which are copied between threads. */
+import type { MessagePort } from 'node:worker_threads';
 import type { TxnAnswer } from '../reporter/answers.js';
 import type { EtcdConnection } from './connection.js';
 
@@ -36,6 +37,21 @@ export type Task =
   | { readonly kind: 'withdraw'; readonly lane: number; readonly attempt: number }
   /** Only show that the worker is there. */
   | { readonly kind: 'ping' };
+
+/** What a worker is started with: its task lasts as long as it does, and tasks and their results go by this port. */
+export interface Service {
+  readonly port: MessagePort;
+}
+
+export interface Request {
+  readonly id: number;
+  readonly task: Task;
+}
+
+export interface Reply {
+  readonly id: number;
+  readonly result: TxnResult | null;
+}
 
 export interface TxnResult {
   readonly answer: TxnAnswer;

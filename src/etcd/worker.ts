@@ -2,7 +2,7 @@
 import { workerData } from 'node:worker_threads';
 import { fail, requestedFault } from './faults.js';
 import { RateGate } from './gate.js';
-import type { Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
+import type { Reply, Request, Service, Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
 import { TxnTransport } from './transport.js';
 import { Turns } from './turns.js';
 
@@ -15,7 +15,16 @@ const transport = new TxnTransport(settings.connection);
 const gate = new RateGate(settings.concurrency);
 const turns = new Turns();
 
-export default async function carryOut(task: Task): Promise<TxnResult | null> {
+/** Rejects with the first task that fails, which nothing should: then nobody knows what state this thread is in. */
+export default function serve({ port }: Service): Promise<never> {
+  return new Promise((_, reject) => {
+    port.on('message', ({ id, task }: Request) => {
+      carryOut(task).then((result) => port.postMessage({ id, result } satisfies Reply), reject);
+    });
+  });
+}
+
+async function carryOut(task: Task): Promise<TxnResult | null> {
   switch (task.kind) {
     case 'txn':
       return carryOutTxn(task);

@@ -286,7 +286,10 @@ describe('the worker threads', () => {
       'later.mjs',
       `import { existsSync } from 'node:fs';
        if (existsSync(${JSON.stringify(flag)})) throw new Error('broken by now');
-       export default (task) => { if (task.kind === 'ping') return null; if (task.fault) process.exit(1); return { answer: { kind: 'committed', revision: 1 }, durationMs: 0, waitedMs: 0 }; };`,
+       export default ({ port }) => new Promise(() => port.on('message', ({ id, task }) => {
+         if (task.fault) process.exit(1);
+         port.postMessage({ id, result: null });
+       }));`,
     );
     const fatal: WorkerStartError[] = [];
     await withPool({ workerUrl: url, onFatal: (error) => fatal.push(error) }, async (pool) => {

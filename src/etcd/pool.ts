@@ -54,7 +54,7 @@ export class WorkerPool {
   #perSecondMax = 0;
   #next = 0;
   /** By lane: who has its newest transaction. */
-  readonly #carriers: PoolWorker[] = [];
+  readonly #workerOf: PoolWorker[] = [];
   #watchdog: NodeJS.Timeout | null = null;
   /** In a row. */
   #startFailures = 0;
@@ -107,7 +107,7 @@ export class WorkerPool {
    */
   async run(turn: Turn, request: Uint8Array, fault?: WorkerFault): Promise<TxnResult> {
     const startedAtMs = performance.now();
-    const worker = this.#carrier(turn);
+    const worker = this.#workerFor(turn);
     if (worker === null) return { answer: { kind: 'notSent' }, durationMs: 0, waitedMs: 0 };
     const perSecondMax = this.#perSecondMax;
     try {
@@ -122,7 +122,7 @@ export class WorkerPool {
 
   /** A transaction that was to follow another is not to be sent, where it has not been. Its run() tells. */
   withdraw(lane: number, attempt: number): void {
-    this.#carriers[lane]?.withdraw(lane, attempt);
+    this.#workerOf[lane]?.withdraw(lane, attempt);
   }
 
   /** From the next transaction on. */
@@ -159,14 +159,14 @@ export class WorkerPool {
    * In turn, not by lane: then no worker gets more than its share of what the host's bucket lets through (gate.ts). What
    * follows another goes where that is (there is no limit then); null: who had that is no longer in service.
    */
-  #carrier({ lane, after }: Turn): PoolWorker | null | undefined {
+  #workerFor({ lane, after }: Turn): PoolWorker | null | undefined {
     if (after !== null) {
-      const carrier = this.#carriers[lane];
-      return carrier !== undefined && this.#workers.includes(carrier) ? carrier : null;
+      const last = this.#workerOf[lane];
+      return last !== undefined && this.#workers.includes(last) ? last : null;
     }
     this.#next = (this.#next + 1) % this.#size;
     const worker = this.#workers[this.#next];
-    if (worker !== undefined) this.#carriers[lane] = worker;
+    if (worker !== undefined) this.#workerOf[lane] = worker;
     return worker;
   }
 

@@ -1,19 +1,17 @@
 /** A worker thread: carries transactions to etcd over connections of its own. pool.ts starts it. */
 import { workerData } from 'node:worker_threads';
 import { fail, requestedFault } from './faults.js';
-import { RateGate } from './gate.js';
+import { Sender } from './sender.js';
 import type { Reply, Request, Service, Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
 import { TxnTransport } from './transport.js';
-import { Turns } from './turns.js';
 
-// p-queue and grpc-js measure durations by the wall clock: set back by an hour, it would hold every transaction for an
+// p-queue measures durations by the wall clock: set back by an hour, it would hold every transaction for an
 // hour. In this thread, whose only work they are, the clock never goes back. (TLS does not ask it for the date.)
 Date.now = () => Math.floor(performance.timeOrigin + performance.now());
 
 const settings = workerData as WorkerSettings;
 const transport = new TxnTransport(settings.connection);
-const gate = new RateGate(settings.concurrency);
-const turns = new Turns();
+const sender = new Sender(settings.concurrency, (request) => transport.txn(request));
 
 /** Rejects with the first task that fails, which nothing should: then nobody knows what state this thread is in. */
 export default function serve({ port }: Service): Promise<never> {
@@ -29,7 +27,7 @@ async function carryOut(task: Task): Promise<TxnResult | null> {
     case 'txn':
       return carryOutTxn(task);
     case 'withdraw':
-      turns.withdraw(task.lane, task.attempt);
+      sender.withdraw(task.lane, task.attempt);
       return null;
     case 'ping':
       return null;
@@ -41,12 +39,5 @@ async function carryOutTxn({ turn, request, perSecondMax, fault }: TxnTask): Pro
     const wanted = fault ?? requestedFault(process.env);
     if (wanted !== undefined) fail(wanted);
   }
-  return turns.run(turn, () => {
-    const queuedAtMs = performance.now();
-    return gate.run(perSecondMax, async () => {
-      const startedAtMs = performance.now();
-      const answer = await transport.txn(request);
-      return { answer, durationMs: performance.now() - startedAtMs, waitedMs: startedAtMs - queuedAtMs };
-    });
-  });
+  return sender.send(turn, request, perSecondMax);
 }

@@ -69,6 +69,12 @@ class Driven {
     return sent;
   }
 
+  /** Sends one transaction, which nothing follows. */
+  sendsAlone(): void {
+    this.sends();
+    assert.equal(this.effects.filter(({ kind }) => kind === 'send').length, 1);
+  }
+
   /** What is to follow, of the effects at hand. */
   get follows(): { txn: Txn; attempt: number } {
     const sent = this.effects.find((effect) => effect.kind === 'send' && effect.after !== null);
@@ -257,19 +263,24 @@ describe('the core, and the transaction that follows the one in flight', () => {
   });
 
   it('is not built where whoever comes meanwhile can still go along', () => {
-    driven.observe(1, up).observe(2, up, down).sends();
+    driven.observe(1, up).observe(2, up, down).sendsAlone();
     driven.observe(3, up).silent();
   });
 
   it('is not built where the rate is limited, nor where an endpoint is spaced', () => {
     const limited = new Driven({ limits: { txnsPerSecond: 10, burst: 10 } }).claimed();
-    limited.observe(1, up, down, up).sends();
+    limited.observe(1, up, down, up).sendsAlone();
     limited.silent();
-    const { schedule } = { schedule: { endpointDelayMs: 1000, endpointCatchUpMs: 10_000 } };
     const spaced = new Driven({
-      schedule: { ...schedule, confirm: false, confirmAfterMs: 0, confirmAfterOutageMs: 0 },
+      schedule: {
+        endpointDelayMs: 1000,
+        endpointCatchUpMs: 10_000,
+        confirm: false,
+        confirmAfterMs: 2000,
+        confirmAfterOutageMs: 15_000,
+      },
     }).claimed();
-    spaced.observe(1, up, down, up).sends();
+    spaced.observe(1, up, down, up).sendsAlone();
     spaced.silent();
   });
 

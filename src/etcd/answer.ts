@@ -20,18 +20,27 @@ export function decodeAnswer(response: Uint8Array): TxnAnswer {
   const reader = new Reader(response);
   let revision = 0;
   let succeeded = false;
-  const responses: Uint8Array[] = [];
   while (!reader.done) {
     const tag = reader.tag();
     if (tag === 10) revision = revisionOf(reader.bytes());
     else if (tag === 16) succeeded = reader.varint() !== 0;
-    else if (tag === 26) responses.push(reader.bytes());
     else reader.skip(tag);
   }
-  // What the puts and deletes answer says nothing.
+  // What the puts and deletes answer says nothing: there may be a hundred of them.
   if (succeeded) return { kind: 'committed', revision };
-  const [claim = null, cursor = null] = responses.map(readOf);
+  const [claim = null, cursor = null] = responsesOf(response).map(readOf);
   return { kind: 'conflict', revision, claim: claim?.value ?? null, cursor };
+}
+
+function responsesOf(response: Uint8Array): Uint8Array[] {
+  const reader = new Reader(response);
+  const responses: Uint8Array[] = [];
+  while (!reader.done) {
+    const tag = reader.tag();
+    if (tag === 26) responses.push(reader.bytes());
+    else reader.skip(tag);
+  }
+  return responses;
 }
 
 /** Of a ResponseHeader. */

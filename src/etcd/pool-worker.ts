@@ -6,6 +6,7 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { messageOf } from './classify.js';
+import { Outbox } from './outbox.js';
 import type { Reply, Request, Service, Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
 
 export interface PoolWorkerOptions {
@@ -28,6 +29,7 @@ export class PoolWorker {
   readonly #piscina: Piscina<Service, never>;
   /** Tasks go by a port of their own: as tasks of Piscina's, they cost the main thread a fifth more (docs/performance.md). */
   readonly #port: MessagePort;
+  readonly #outbox: Outbox<Request>;
   readonly #waiting = new Map<number, Waiting>();
   #nextId = 0;
   /** Transactions that it has in hand. */
@@ -59,9 +61,12 @@ export class PoolWorker {
     this.#piscina.on('workerDestroy', () => setImmediate(() => this.#die('it exited')));
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    port1.on('message', ({ id, result }: Reply) => {
-      this.#waiting.get(id)?.resolve(result); // closed, it still tells what it has heard before
-      this.#waiting.delete(id);
+    this.#outbox = new Outbox(port1);
+    port1.on('message', (replies: readonly Reply[]) => {
+      for (const { id, result } of replies) {
+        this.#waiting.get(id)?.resolve(result); // closed, it still tells what it has heard before
+        this.#waiting.delete(id);
+      }
     });
     this.#piscina
       .run({ port: port2 }, { transferList: [port2] })
@@ -109,7 +114,7 @@ export class PoolWorker {
       }
       const id = this.#nextId++;
       this.#waiting.set(id, { resolve, reject });
-      this.#port.postMessage({ id, task } satisfies Request);
+      this.#outbox.post({ id, task });
     });
   }
 

@@ -30,6 +30,8 @@ export class UnaryClient {
   /** The newest one last; those before it are being closed by the peer. */
   readonly #sessions: Http2Session[] = [];
   #connecting: Promise<Http2Session> | null = null;
+  /** Of the last call: the next one's are the same, as long as the token is. */
+  #fields: { readonly path: string; readonly token: string | null; readonly bytes: Buffer } | null = null;
   #closed = false;
 
   /** `target`: host:port. */
@@ -42,7 +44,7 @@ export class UnaryClient {
   call(path: string, request: Uint8Array, token: string | null, deadlineMs: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const call = new Call(resolve, reject, deadlineMs);
-      const fields = encodeRequest(this.#tls === null ? 'http' : 'https', this.#target, path, token);
+      const fields = this.#requestFields(path, token);
       const session = this.#sessions.at(-1);
       if (session?.usable) {
         call.send(session, fields, request);
@@ -59,6 +61,14 @@ export class UnaryClient {
   close(): void {
     this.#closed = true;
     for (const session of this.#sessions.splice(0)) session.destroy(closedError());
+  }
+
+  #requestFields(path: string, token: string | null): Buffer {
+    if (this.#fields?.path !== path || this.#fields.token !== token) {
+      const scheme = this.#tls === null ? 'http' : 'https';
+      this.#fields = { path, token, bytes: encodeRequest(scheme, this.#target, path, token) };
+    }
+    return this.#fields.bytes;
   }
 
   /** One attempt, for all the calls that come meanwhile. */

@@ -1,6 +1,7 @@
 /** A worker thread: carries transactions to etcd over connections of its own. pool.ts starts it. */
 import { workerData } from 'node:worker_threads';
 import { fail, requestedFault } from './faults.js';
+import { Outbox } from './outbox.js';
 import { Sender } from './sender.js';
 import type { Reply, Request, Service, Task, TxnResult, TxnTask, WorkerSettings } from './task.js';
 import { TxnTransport } from './transport.js';
@@ -15,9 +16,11 @@ const sender = new Sender(settings.concurrency, (request) => transport.txn(reque
 
 /** Rejects with the first task that fails, which nothing should: then nobody knows what state this thread is in. */
 export default function serve({ port }: Service): Promise<never> {
+  const outbox = new Outbox<Reply>(port);
   return new Promise((_, reject) => {
-    port.on('message', ({ id, task }: Request) => {
-      carryOut(task).then((result) => port.postMessage({ id, result } satisfies Reply), reject);
+    port.on('message', (requests: readonly Request[]) => {
+      for (const { id, task } of requests)
+        carryOut(task).then((result) => outbox.post({ id, result }), reject);
     });
   });
 }

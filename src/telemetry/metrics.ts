@@ -3,6 +3,7 @@
  * sample when it is asked for: the hot path pays an addition. No label grows with the endpoints.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { isDeepStrictEqual } from 'node:util';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -13,45 +14,70 @@ const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
  */
 const lagResolutionMs = 100;
 
-/** A histogram without labels that counts into an array: prom-client's own costs microseconds for each observation. */
-class QuickHistogram {
-  readonly #bounds: readonly number[];
-  readonly #counts: Float64Array;
-  #sum = 0;
+/** What was observed under one label's value, since it was last asked for. */
+class Tally {
+  readonly counts: Float64Array;
+  sum = 0;
 
-  constructor(options: { name: string; help: string; buckets: number[]; registers: Registry[] }) {
+  constructor(buckets: number) {
+    this.counts = new Float64Array(buckets + 1);
+  }
+}
+
+/** A histogram with one label or none that counts into arrays: prom-client's own costs microseconds for each observation. */
+class QuickHistogram<Label extends string = never> {
+  readonly #bounds: readonly number[];
+  /** By the label's value; without a label, by ''. */
+  readonly #tallies = new Map<string, Tally>();
+
+  constructor(options: {
+    name: string;
+    help: string;
+    buckets: number[];
+    labelNames?: Label[];
+    registers: Registry[];
+  }) {
     this.#bounds = options.buckets;
-    this.#counts = new Float64Array(options.buckets.length + 1);
-    const histogram: Histogram = new Histogram({
+    const histogram: Histogram<Label> = new Histogram({
       ...options,
-      collect: (): void => this.#drainInto(histogram),
+      collect: (): void => this.#drainInto(histogram, options.labelNames?.[0]),
     });
   }
 
-  observe(value: number): void {
+  observe(value: number, label = ''): void {
     const bounds = this.#bounds;
+    let tally = this.#tallies.get(label);
+    if (tally === undefined) {
+      tally = new Tally(bounds.length);
+      this.#tallies.set(label, tally);
+    }
     let bucket = 0;
     while (bucket < bounds.length && value > bounds[bucket]!) bucket++;
-    this.#counts[bucket]!++;
-    this.#sum += value;
+    tally.counts[bucket]!++;
+    tally.sum += value;
   }
 
   /** Moves what was counted into a histogram of prom-client's. */
-  #drainInto(histogram: Histogram): void {
+  #drainInto(histogram: Histogram<Label>, labelName: Label | undefined): void {
     // It has no way in for whole buckets: its own hash map is filled, as its zero() and reset() do.
     const { hashMap } = histogram as unknown as {
-      hashMap: Record<string, { bucketValues: Record<string, number>; count: number; sum: number }>;
+      hashMap: Record<
+        string,
+        { labels: object; bucketValues: Record<string, number>; count: number; sum: number }
+      >;
     };
-    const entry = hashMap['']!;
-    let count = 0;
-    this.#bounds.forEach((bound, i) => {
-      entry.bucketValues[String(bound)] = (entry.bucketValues[String(bound)] ?? 0) + this.#counts[i]!;
-      count += this.#counts[i]!;
-    });
-    entry.count += count + this.#counts[this.#bounds.length]!;
-    entry.sum += this.#sum;
-    this.#counts.fill(0);
-    this.#sum = 0;
+    for (const [label, { counts, sum }] of this.#tallies) {
+      const labels = (labelName === undefined ? {} : { [labelName]: label }) as Record<Label, string>;
+      const find = () => Object.values(hashMap).find((entry) => isDeepStrictEqual(entry.labels, labels));
+      if (find() === undefined) histogram.zero(labels);
+      const entry = find()!;
+      this.#bounds.forEach((bound, i) => {
+        entry.bucketValues[String(bound)] = (entry.bucketValues[String(bound)] ?? 0) + counts[i]!;
+      });
+      entry.count += counts.reduce((all, count) => all + count, 0);
+      entry.sum += sum;
+    }
+    this.#tallies.clear();
   }
 }
 
@@ -86,7 +112,7 @@ export class Metrics {
   committed = 0;
   confirmations = 0;
   recovered = 0;
-  readonly txnDuration: Histogram<'result'>;
+  readonly txnDuration: QuickHistogram<'result'>;
   readonly txnOps: QuickHistogram;
   readonly txnRetries: Counter<'reason'>;
   readonly rateLimitWait: QuickHistogram;
@@ -110,7 +136,7 @@ export class Metrics {
       buckets: latencySeconds,
       registers,
     });
-    this.txnDuration = new Histogram({
+    this.txnDuration = new QuickHistogram({
       name: 'flapd_txn_duration_seconds',
       help: "Time of transactions at etcd, by etcd's answer",
       labelNames: ['result'],

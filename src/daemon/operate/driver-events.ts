@@ -26,7 +26,7 @@ export function tellOf(metrics: () => Metrics, registry: EndpointRegistry, log: 
     },
     txn: (result, durationMs, waitedMs, ops) => {
       const { txnDuration, rateLimitWait, txnOps } = metrics();
-      txnDuration.observe({ result }, durationMs / 1000);
+      txnDuration.observe(durationMs / 1000, result);
       rateLimitWait.observe(waitedMs / 1000);
       txnOps.observe(ops);
     },

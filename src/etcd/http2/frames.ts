@@ -113,6 +113,7 @@ export function encodeGoAway(code: number): Buffer {
 
 /** The payload of DATA or HEADERS, without padding and priority. Throws a ProtocolError. */
 export function unpadded({ type, flags, payload }: Frame): Buffer {
+  if ((flags & (Flag.padded | Flag.priority)) === 0) return payload;
   let start = 0;
   let end = payload.length;
   if ((flags & Flag.padded) !== 0) {

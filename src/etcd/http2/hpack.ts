@@ -64,6 +64,23 @@ function integer(value: number, prefixBits: number): Buffer {
   return Buffer.of(...bytes, rest);
 }
 
+/** Blocks that are remembered: the headers and the trailers of an answer. */
+const rememberedMax = 2;
+
+/** Reads the blocks of a connection's answers. They say the same two things again and again, which is read once. */
+export class AnswerFieldsReader {
+  readonly #remembered: { readonly block: Buffer; readonly fields: AnswerFields }[] = [];
+
+  /** As decodeAnswerFields(). */
+  read(block: Buffer): AnswerFields {
+    for (const { block: before, fields } of this.#remembered) if (before.equals(block)) return fields;
+    const fields = decodeAnswerFields(block);
+    if (this.#remembered.length === rememberedMax) this.#remembered.shift();
+    this.#remembered.push({ block: Buffer.from(block), fields });
+    return fields;
+  }
+}
+
 /** Throws a RangeError for a block that is none, or that refers to a table that the peer was told not to keep. */
 export function decodeAnswerFields(block: Uint8Array): AnswerFields {
   let httpStatus: string | null = null;

@@ -21,7 +21,7 @@ import {
   unpadded,
   writeFrameHeader,
 } from './frames.js';
-import { type AnswerFields, decodeAnswerFields } from './hpack.js';
+import { type AnswerFields, AnswerFieldsReader } from './hpack.js';
 
 export interface Peer {
   readonly host: string;
@@ -69,6 +69,7 @@ const payloadBytesDefault = 16_384;
 const answerBytesMax = 4 * 2 ** 20;
 const connectionWindow = 2 ** 30;
 const headerBytesMax = 65_536;
+const nothing = Buffer.alloc(0);
 
 export class Http2Session {
   readonly #socket: Socket;
@@ -88,6 +89,9 @@ export class Http2Session {
   #streamWindow = windowDefault;
   #sendWindow = windowDefault;
 
+  readonly #fieldsReader = new AnswerFieldsReader();
+  /** What the peer is to hear, with the next request or at the end of this turn of the loop: etcd pings with every few answers. */
+  #owed: Buffer[] = [];
   /** Bytes received since the peer was last told that it may send more. */
   #consumed = 0;
   /** A header block that CONTINUATION frames go on with. */
@@ -198,8 +202,10 @@ export class Http2Session {
     const frames = Math.ceil(length / this.#payloadMax);
     const fieldsBytes = fields === null ? 0 : frameHeaderBytes + fields.length;
     if (fieldsBytes + length === 0) return;
-    const out = Buffer.allocUnsafe(fieldsBytes + frames * frameHeaderBytes + length);
-    let at = 0;
+    const owed = this.#takeOwed();
+    const out = Buffer.allocUnsafe(owed.length + fieldsBytes + frames * frameHeaderBytes + length);
+    out.set(owed);
+    let at = owed.length;
     if (fields !== null) {
       at = writeFrameHeader(out, at, {
         length: fields.length,
@@ -225,6 +231,22 @@ export class Http2Session {
     stream.window -= length;
     this.#sendWindow -= length;
     this.#socket.write(out);
+  }
+
+  #owe(frame: Buffer): void {
+    this.#owed.push(frame);
+    if (this.#owed.length > 1) return;
+    setImmediate(() => {
+      const owed = this.#takeOwed();
+      if (owed.length > 0 && this.#ended === null) this.#socket.write(owed);
+    });
+  }
+
+  #takeOwed(): Buffer {
+    if (this.#owed.length === 0) return nothing;
+    const owed = Buffer.concat(this.#owed);
+    this.#owed = [];
+    return owed;
   }
 
   #sendMore(): void {
@@ -302,7 +324,7 @@ export class Http2Session {
         break;
       case FrameType.ping:
         if ((frame.flags & Flag.ack) === 0)
-          this.#socket.write(encodeFrame(FrameType.ping, Flag.ack, 0, frame.payload));
+          this.#owe(encodeFrame(FrameType.ping, Flag.ack, 0, frame.payload));
         break;
       case FrameType.goAway:
         this.#takeGoAway(frame);
@@ -319,7 +341,7 @@ export class Http2Session {
   #takeData(frame: Frame): void {
     this.#consumed += frame.payload.length;
     if (this.#consumed >= connectionWindow / 2) {
-      this.#socket.write(encodeNumber(FrameType.windowUpdate, 0, this.#consumed));
+      this.#owe(encodeNumber(FrameType.windowUpdate, 0, this.#consumed));
       this.#consumed = 0;
     }
     const stream = this.#stream(frame.stream);
@@ -340,10 +362,18 @@ export class Http2Session {
       return;
     }
     const stream = this.#stream(id);
-    const fields = answerFieldsIn(bytes);
+    const fields = this.#answerFieldsIn(bytes);
     if (stream === undefined) return;
     stream.listener.onFields(fields);
     if ((flags & Flag.endStream) !== 0) this.#answered(stream);
+  }
+
+  #answerFieldsIn(block: Buffer): AnswerFields {
+    try {
+      return this.#fieldsReader.read(block);
+    } catch (error) {
+      throw new ProtocolError(ErrorCode.compressionError, String(error));
+    }
   }
 
   #takeContinuation({ stream, flags, payload }: Frame): void {
@@ -470,14 +500,6 @@ function connect({ host, port, tls }: Peer, onConnected: () => void): Socket {
     socket = secure;
   }
   return socket.setNoDelay(true);
-}
-
-function answerFieldsIn(block: Buffer): AnswerFields {
-  try {
-    return decodeAnswerFields(block);
-  } catch (error) {
-    throw new ProtocolError(ErrorCode.compressionError, String(error));
-  }
 }
 
 function numberIn(payload: Buffer): number {

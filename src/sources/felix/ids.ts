@@ -30,72 +30,119 @@ export function encodeId(id: EndpointId): Uint8Array {
 const ways = 8;
 /** Longer than any id that a status key can hold. */
 const idBytesMax = 4096;
+/** Of OpenStack's ids, about: room for that many bytes of each. */
+const idBytes = 128;
+const roomBytesMin = 64 * 1024;
+
+/** In a slot: the hash, the endpoint, and where the id's bytes begin and end. */
+const slotWords = 4;
 
 /**
  * The numbers of ids by their bytes as they come: the hot path makes no string and no object to know an endpoint again.
- * Of a fixed size. An id for which there is no room takes another one's place, which is then asked for anew.
+ * Of a limited size: an id for which there is no slot takes another one's, and where there is no room for an id's bytes,
+ * all are forgotten. What is forgotten is asked for anew.
+ *
+ * Slots lie in one array, and the bytes of all ids in another, since what costs under load is to fetch memory.
  */
 export class IdCache {
-  readonly #hashes: Uint32Array;
-  readonly #endpoints: Int32Array;
-  readonly #keys: (Uint8Array | undefined)[];
+  readonly #slots: Int32Array;
   readonly #mask: number;
+  readonly #roomBytesMax: number;
+  #room = new DataView(new ArrayBuffer(roomBytesMin));
+  /** From 1 on: so no id ends at 0, and a slot that says so is free. */
+  #used = 1;
   #victim = 0;
+  /** Of the bytes that were asked for last: many ids come in one chunk. */
+  #bytes: Uint8Array = new Uint8Array();
+  #view: DataView = new DataView(new ArrayBuffer(0));
 
   /** `slots`: a power of two, of at least twice as many as there are ids in use. */
   constructor(slots: number) {
-    this.#hashes = new Uint32Array(slots);
-    this.#endpoints = new Int32Array(slots);
-    this.#keys = new Array<Uint8Array | undefined>(slots).fill(undefined);
+    this.#slots = new Int32Array(slots * slotWords);
     this.#mask = slots - 1;
+    this.#roomBytesMax = Math.max(roomBytesMin, slots * idBytes);
   }
 
   get(bytes: Uint8Array, start: number, end: number): EndpointIndex | undefined {
-    const hash = hashOf(bytes, start, end);
+    const view = this.#viewOf(bytes);
+    const hash = hashOf(view, start, end);
+    const slots = this.#slots;
     for (let i = 0; i < ways; i++) {
-      const slot = (hash + i) & this.#mask;
-      if (this.#hashes[slot] === hash && equal(this.#keys[slot], bytes, start, end))
-        return this.#endpoints[slot] as EndpointIndex;
+      const slot = ((hash + i) & this.#mask) * slotWords;
+      if (slots[slot] !== hash) continue;
+      const at = slots[slot + 2]!;
+      const length = slots[slot + 3]! - at;
+      if (length === end - start && equal(this.#room, at, view, start, length))
+        return slots[slot + 1] as EndpointIndex;
     }
     return undefined;
   }
 
   set(bytes: Uint8Array, start: number, end: number, endpoint: EndpointIndex): void {
-    if (end - start > idBytesMax) return;
-    const hash = hashOf(bytes, start, end);
-    let slot = (hash + (this.#victim++ % ways)) & this.#mask;
+    const length = end - start;
+    if (length > idBytesMax) return;
+    if (!this.#makeRoom(length)) this.clear();
+    const slots = this.#slots;
+    const hash = hashOf(this.#viewOf(bytes), start, end);
+    let slot = ((hash + (this.#victim++ % ways)) & this.#mask) * slotWords;
     for (let i = 0; i < ways; i++) {
-      const other = (hash + i) & this.#mask;
-      if (this.#keys[other] !== undefined) continue;
+      const other = ((hash + i) & this.#mask) * slotWords;
+      if (slots[other + 3] !== 0) continue;
       slot = other;
       break;
     }
-    this.#hashes[slot] = hash;
-    this.#endpoints[slot] = endpoint;
-    this.#keys[slot] = Uint8Array.prototype.slice.call(bytes, start, end); // a Buffer's own slice() would be a view
+    const at = this.#used;
+    this.#used += length;
+    new Uint8Array(this.#room.buffer).set(bytes.subarray(start, end), at);
+    slots[slot] = hash;
+    slots[slot + 1] = endpoint;
+    slots[slot + 2] = at;
+    slots[slot + 3] = this.#used;
   }
 
   clear(): void {
-    this.#keys.fill(undefined);
+    this.#slots.fill(0);
+    this.#used = 1;
+  }
+
+  /** False: there is none. */
+  #makeRoom(length: number): boolean {
+    const { buffer, byteLength } = this.#room;
+    if (this.#used + length <= byteLength) return true;
+    if (byteLength >= this.#roomBytesMax) return false;
+    const larger = new Uint8Array(2 * byteLength);
+    larger.set(new Uint8Array(buffer));
+    this.#room = new DataView(larger.buffer);
+    return true;
+  }
+
+  #viewOf(bytes: Uint8Array): DataView {
+    if (this.#bytes !== bytes) {
+      this.#bytes = bytes;
+      this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    }
+    return this.#view;
   }
 }
 
 /** FNV-1a over four bytes at a time, then mixed, since a slot is the low bits alone. */
-function hashOf(bytes: Uint8Array, start: number, end: number): number {
+function hashOf(view: DataView, start: number, end: number): number {
   let hash = 0x811c9dc5;
   let at = start;
   for (; at + 4 <= end; at += 4) {
-    const word = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
-    hash = Math.imul(hash ^ word, 0x01000193);
+    hash = Math.imul(hash ^ view.getInt32(at, true), 0x01000193);
     hash ^= hash >>> 15;
   }
-  for (; at < end; at++) hash = Math.imul(hash ^ bytes[at]!, 0x01000193);
+  for (; at < end; at++) hash = Math.imul(hash ^ view.getUint8(at), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
-  return (hash ^ (hash >>> 13)) >>> 0;
+  return hash ^ (hash >>> 13);
 }
 
-function equal(key: Uint8Array | undefined, bytes: Uint8Array, start: number, end: number): boolean {
-  if (key === undefined || key.length !== end - start) return false;
-  for (let i = 0; i < key.length; i++) if (key[i] !== bytes[start + i]) return false;
+/** Whether so many bytes are the same here and there. */
+function equal(one: DataView, oneAt: number, other: DataView, otherAt: number, length: number): boolean {
+  let i = 0;
+  for (; i + 4 <= length; i += 4)
+    if (one.getInt32(oneAt + i, true) !== other.getInt32(otherAt + i, true)) return false;
+  for (; i < length; i++) if (one.getUint8(oneAt + i) !== other.getUint8(otherAt + i)) return false;
   return true;
 }

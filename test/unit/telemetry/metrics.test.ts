@@ -144,6 +144,30 @@ test('the latency histogram counts as any other: cumulative, and kept over scrap
   assert.equal(again.at(-1), 'flapd_commit_latency_seconds_count 5');
 });
 
+test('a histogram with a label counts for each of its values, and keeps them over scrapes', async () => {
+  const metrics = newMetrics();
+  const lines = async (): Promise<string[]> =>
+    (await scrape(metrics)).filter((line) =>
+      /^flapd_txn_duration_seconds_(bucket\{le="(0\.001|\+Inf)"|sum|count)/.test(line),
+    );
+  assert.deepEqual(await lines(), []);
+  metrics.txnDuration.observe(0.001, 'committed');
+  metrics.txnDuration.observe(2, 'committed');
+  metrics.txnDuration.observe(5, 'timeout');
+  assert.deepEqual(await lines(), [
+    'flapd_txn_duration_seconds_bucket{le="0.001",result="committed"} 1',
+    'flapd_txn_duration_seconds_bucket{le="+Inf",result="committed"} 2',
+    'flapd_txn_duration_seconds_sum{result="committed"} 2.001',
+    'flapd_txn_duration_seconds_count{result="committed"} 2',
+    'flapd_txn_duration_seconds_bucket{le="0.001",result="timeout"} 0',
+    'flapd_txn_duration_seconds_bucket{le="+Inf",result="timeout"} 1',
+    'flapd_txn_duration_seconds_sum{result="timeout"} 5',
+    'flapd_txn_duration_seconds_count{result="timeout"} 1',
+  ]);
+  metrics.txnDuration.observe(0, 'timeout');
+  assert.equal((await lines()).at(-1), 'flapd_txn_duration_seconds_count{result="timeout"} 2');
+});
+
 test('two daemons in one process do not share their metrics', async () => {
   const [one, two] = [newMetrics(), newMetrics()];
   one.committed = 5;

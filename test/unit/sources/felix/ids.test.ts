@@ -54,6 +54,18 @@ describe('the cache of ids', () => {
     assert.equal(cache.get(long, 0, long.length), undefined);
   });
 
+  it('forgets all where there is no room for the bytes of one more, and gives no wrong number for it', () => {
+    const cache = new IdCache(16);
+    const ids = Array.from({ length: 40 }, (_, n) => Buffer.alloc(4000, n));
+    for (const [n, bytes] of ids.entries()) {
+      cache.set(bytes, 0, bytes.length, index(n));
+      assert.equal(cache.get(bytes, 0, bytes.length), n);
+      for (const [m, other] of ids.entries())
+        assert.ok([undefined, m].includes(cache.get(other, 0, other.length)));
+    }
+    assert.equal(cache.get(ids[0]!, 0, 4000), undefined);
+  });
+
   it('forgets all when it is cleared', () => {
     const cache = new IdCache(16);
     cache.set(Buffer.from('id'), 0, 2, index(1));

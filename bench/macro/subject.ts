@@ -49,8 +49,8 @@ interface Told {
 
 /** Nothing has been written for so long: all is. */
 const settledMs = 500;
-/** Frames on their way that are not accepted yet. */
-const unacknowledgedMax = 20_000;
+/** Frames on their way that are not accepted yet: so many at most, and more only when there are no more than so many. */
+const unacknowledged = { most: 20_000, again: 10_000 };
 const askEvery = 500;
 /** Whether all is written: each look costs etcd and the feeder something. */
 const lookEveryMs = 20;
@@ -69,6 +69,8 @@ export class Subject {
   readonly #told = new Map<number, Told>();
   #sent = 0;
   #acknowledged = 0;
+  /** Called once no more than so many frames are unacknowledged. */
+  #waiting: { readonly most: number; readonly resolve: () => void } | null = null;
 
   private constructor(options: SubjectOptions, folder: string, flapd: Flapd) {
     this.#options = options;
@@ -102,13 +104,7 @@ export class Subject {
     ]);
     const subject = new Subject(options, folder, await Flapd.start(settings));
     subject.#feed = await FeedClient.connect(socketPath, {
-      onAck: (sequenceNumber) => {
-        const nowMs = performance.now();
-        while (subject.#acknowledged < sequenceNumber) {
-          const told = subject.#told.get(++subject.#acknowledged);
-          if (told !== undefined) told.acceptedAtMs = nowMs;
-        }
-      },
+      onAck: (sequenceNumber) => subject.#heard(sequenceNumber),
     });
     return subject;
   }
@@ -139,10 +135,10 @@ export class Subject {
       this.#sent += to - from;
       this.#feed!.send(this.#frames.subarray(this.#frameAt[from], this.#frameAt[to]));
       this.#feed!.send(frame(encodeSequenceNumber(this.#sent)));
-      await new Promise((resolve) => setImmediate(resolve));
-      while (this.#sent - this.#acknowledged > unacknowledgedMax) await delay(1);
+      if (this.#sent - this.#acknowledged > unacknowledged.most) await this.#atMost(unacknowledged.again);
+      else await new Promise((resolve) => setImmediate(resolve));
     }
-    while (this.#acknowledged < this.#sent) await delay(5);
+    await this.#atMost(0);
   }
 
   /** Flaps all endpoints in turn, so many a second whatever comes of it, until it is told to stop. */
@@ -150,7 +146,7 @@ export class Subject {
     const beganAtMs = performance.now();
     for (let k = 0; !signal.aborted; await delay(1))
       for (; k < ((performance.now() - beganAtMs) * perSecond) / 1000; k++) this.#flap();
-    while (this.#acknowledged < this.#sent) await delay(5);
+    await this.#atMost(0);
   }
 
   /** Says of so many endpoints, once, what they were last; as a dataplane does whose flapd was restarted. */
@@ -159,7 +155,7 @@ export class Subject {
       this.#sent++;
       this.#feed!.send(frame(encodeStatus(benchEndpoint(n), Status.up), encodeSequenceNumber(this.#sent)));
     }
-    while (this.#acknowledged < this.#sent) await delay(5);
+    await this.#atMost(0);
   }
 
   /** So many transitions, so many a second, whatever becomes of those before. Sorted, in milliseconds. */
@@ -222,6 +218,28 @@ export class Subject {
 
   get #where(): { host: string; region: null } {
     return { host: this.#options.host, region: null };
+  }
+
+  #heard(sequenceNumber: number): void {
+    if (this.#told.size > 0) {
+      const nowMs = performance.now();
+      for (let n = this.#acknowledged + 1; n <= sequenceNumber; n++) {
+        const told = this.#told.get(n);
+        if (told !== undefined) told.acceptedAtMs = nowMs;
+      }
+    }
+    this.#acknowledged = Math.max(this.#acknowledged, sequenceNumber);
+    if (this.#waiting === null || this.#sent - this.#acknowledged > this.#waiting.most) return;
+    this.#waiting.resolve();
+    this.#waiting = null;
+  }
+
+  /** Resolves when no more frames than so many are unacknowledged. To look again and again would need the processor. */
+  #atMost(most: number): Promise<void> {
+    if (this.#sent - this.#acknowledged <= most) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiting = { most, resolve };
+    });
   }
 
   /** The next endpoint's next status, with a number of its own. */

@@ -11,23 +11,27 @@ import PQueue from 'p-queue';
 export class RateGate {
   readonly #concurrency: number;
   #perSecondMax = 0;
-  #queue: PQueue;
+  /** Null without a limit. */
+  #queue: PQueue | null = null;
 
   constructor(concurrency: number) {
     this.#concurrency = concurrency;
-    this.#queue = new PQueue({ concurrency });
   }
 
   /**
-   * Runs the job when its turn has come. `perSecondMax`: 0 is no limit. Where it differs from the last one, a new
-   * window begins; what waits goes on under the old one.
+   * Runs the job when its turn has come. `perSecondMax`: 0 is no limit, and then it is at once. Where it differs from the
+   * last one, a new window begins; what waits goes on under the old one.
    */
   run<Result>(perSecondMax: number, job: () => Promise<Result>): Promise<Result> {
     if (perSecondMax !== this.#perSecondMax) {
       this.#perSecondMax = perSecondMax;
-      const limits = perSecondMax > 0 ? { interval: 1000, intervalCap: perSecondMax, strict: true } : {};
-      this.#queue = new PQueue({ concurrency: this.#concurrency, ...limits });
+      this.#queue = perSecondMax === 0 ? null : this.#newQueue(perSecondMax);
     }
-    return this.#queue.add(job);
+    return this.#queue === null ? job() : this.#queue.add(job);
+  }
+
+  #newQueue(perSecondMax: number): PQueue {
+    const limits = { interval: 1000, intervalCap: perSecondMax, strict: true };
+    return new PQueue({ concurrency: this.#concurrency, ...limits });
   }
 }

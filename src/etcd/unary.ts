@@ -146,7 +146,7 @@ class Call implements AnswerListener {
   }
 
   onData(chunk: Buffer): void {
-    this.#chunks.push(chunk);
+    this.#chunks.push(Buffer.from(chunk));
   }
 
   onFailure(error: Error): void {

@@ -42,6 +42,7 @@ export interface Attempt {
 /** The kinds of endpoint live below different prefixes, for which a role may lack a permission: they never share a transaction. */
 export const kinds = [0, 1] as const;
 
+const nobody: ReadonlySet<EndpointIndex> = new Set();
 /** How far the search for the oldest transitions goes along the lane's list. */
 const oldestScanMax = 4096;
 
@@ -234,26 +235,25 @@ export class Lane {
   ): [EndpointIndex[], number[]] {
     const ahead: EndpointIndex[] = [];
     const aheadSeqs: number[] = [];
-    const sent = new Set<EndpointIndex>();
     const add = (endpoint: EndpointIndex, seq: number): void => {
       if (seq <= ack) return;
       ahead.push(endpoint);
       aheadSeqs.push(seq);
     };
-    for (let i = 0; i < picked.length; i++) {
-      if (Number.isNaN(seqs[i])) continue; // a confirming write moves nothing
-      sent.add(picked[i]!);
-      add(picked[i]!, seqs[i]!);
-    }
-    if (before !== null) {
-      for (let i = 0; i < before.ahead.length; i++)
-        if (!sent.has(before.ahead[i]!)) add(before.ahead[i]!, before.aheadSeqs[i]!);
-      return [ahead, aheadSeqs];
-    }
     const { committedSeq } = this.#table;
-    const were = this.#passedOver.length === 0 ? this.#ahead : new Set([...this.#ahead, ...this.#passedOver]);
-    for (const endpoint of were) if (!sent.has(endpoint)) add(endpoint, committedSeq[endpoint]!);
+    const were = before === null ? this.#aheadNow() : before.ahead;
+    const wereSeqs = before === null ? were.map((endpoint) => committedSeq[endpoint]!) : before.aheadSeqs;
+    const sent = were.length === 0 ? nobody : new Set(picked.filter((_, i) => !Number.isNaN(seqs[i])));
+    for (let i = 0; i < picked.length; i++) {
+      if (!Number.isNaN(seqs[i])) add(picked[i]!, seqs[i]!); // a confirming write moves nothing
+    }
+    for (let i = 0; i < were.length; i++) if (!sent.has(were[i]!)) add(were[i]!, wereSeqs[i]!);
     return [ahead, aheadSeqs];
+  }
+
+  /** The endpoints that are committed beyond the ack, with a transaction or without. */
+  #aheadNow(): readonly EndpointIndex[] {
+    return this.#passedOver.length === 0 ? this.#ahead : [...new Set([...this.#ahead, ...this.#passedOver])];
   }
 
   /** The endpoint's oldest pending transition that is in no transaction. */

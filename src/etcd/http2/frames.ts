@@ -65,7 +65,7 @@ export interface Frame {
   readonly type: number;
   readonly flags: number;
   readonly stream: number;
-  /** A view of what was received. */
+  /** A view of what was received, there only until `take` returns. */
   readonly payload: Buffer;
 }
 
@@ -148,6 +148,6 @@ export class FrameReader {
       });
       at = end;
     }
-    if (at < bytes.length) this.#rest = bytes.subarray(at);
+    if (at < bytes.length) this.#rest = Buffer.from(bytes.subarray(at));
   }
 }

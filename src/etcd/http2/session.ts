@@ -32,7 +32,7 @@ export interface Peer {
 /** What becomes of a request. After onEnd or onFailure nothing more comes. */
 export interface AnswerListener {
   onFields(fields: AnswerFields): void;
-  /** May be kept. */
+  /** There only until the call returns. */
   onData(chunk: Buffer): void;
   onEnd(): void;
   onFailure(error: Error): void;
@@ -70,6 +70,7 @@ const answerBytesMax = 4 * 2 ** 20;
 const connectionWindow = 2 ** 30;
 const headerBytesMax = 65_536;
 const nothing = Buffer.alloc(0);
+const readBytes = 65_536;
 
 export class Http2Session {
   readonly #socket: Socket;
@@ -101,7 +102,6 @@ export class Http2Session {
     this.#socket = socket;
     this.#onReady = onReady;
     this.#onEnded = onEnded;
-    socket.on('data', (chunk) => this.#received(chunk));
     socket.on('error', (error) => this.destroy(error));
     socket.on('close', () => this.destroy(new Error('the connection was lost before there was an answer')));
     socket.write(
@@ -125,7 +125,7 @@ export class Http2Session {
   ): Promise<Http2Session> {
     return new Promise((resolve, reject) => {
       let session: Http2Session | null = null;
-      const socket = connect(peer, () => {
+      const connected = (): void => {
         session = new Http2Session(
           socket,
           () => {
@@ -138,6 +138,9 @@ export class Http2Session {
             onEnded(session!);
           },
         );
+      };
+      const socket = connect(peer, connected, (bytes) => {
+        if (session !== null) session.#received(bytes);
       });
       const fail = (error: Error): void => {
         clearTimeout(timer);
@@ -358,7 +361,7 @@ export class Http2Session {
 
   #takeHeaders(id: number, flags: number, bytes: Buffer): void {
     if ((flags & Flag.endHeaders) === 0) {
-      this.#block = { stream: id, flags, bytes };
+      this.#block = { stream: id, flags, bytes: Buffer.from(bytes) };
       return;
     }
     const stream = this.#stream(id);
@@ -476,10 +479,21 @@ export class Http2Session {
   }
 }
 
-function connect({ host, port, tls }: Peer, onConnected: () => void): Socket {
+/** `onBytes`: of what is received, there only until it returns. */
+function connect(
+  { host, port, tls }: Peer,
+  onConnected: () => void,
+  onBytes: (bytes: Buffer) => void,
+): Socket {
   let socket: Socket;
   if (tls === null) {
-    socket = connectTcp({ host, port }, onConnected);
+    // One buffer for all that is read: node would allocate 64 KiB for each of etcd's small answers.
+    const buffer = Buffer.allocUnsafeSlow(readBytes);
+    const callback = (length: number): boolean => {
+      onBytes(buffer.subarray(0, length));
+      return true;
+    };
+    socket = connectTcp({ host, port, onread: { buffer, callback } }, onConnected);
   } else {
     const { ca, cert, key } = tls;
     const secure: TLSSocket = connectTls(
@@ -493,8 +507,12 @@ function connect({ host, port, tls }: Peer, onConnected: () => void): Socket {
         servername: isIP(host) === 0 ? host : '',
       },
       () => {
-        if (secure.alpnProtocol === 'h2') onConnected();
-        else secure.destroy(new Error('it speaks TLS, but not HTTP/2 in it'));
+        if (secure.alpnProtocol !== 'h2') {
+          secure.destroy(new Error('it speaks TLS, but not HTTP/2 in it'));
+          return;
+        }
+        secure.on('data', onBytes);
+        onConnected();
       },
     );
     socket = secure;

@@ -7,6 +7,7 @@ import { decodeAck } from './messages.js';
 const writeBytes = 64 * 1024;
 /** Of what comes back: acknowledgements only. */
 const frameBytesMax = 1024;
+const readBytes = 4096;
 
 export interface FeedClientEvents {
   /** Everything up to this sequence number is accepted. */
@@ -28,26 +29,29 @@ export class FeedClient {
 
   /** Rejects with the connection's error. */
   static async connect(path: string, { onAck, onClose }: FeedClientEvents = {}): Promise<FeedClient> {
+    let broken: Error | null = null;
+    const splitter = new FrameSplitter(frameBytesMax, (bytes, start, end) => {
+      const sequenceNumber = decodeAck(bytes.subarray(start, end));
+      if (sequenceNumber > 0) onAck?.(sequenceNumber);
+    });
+    // One buffer for all that is read: node would allocate 64 KiB for each of these small messages.
+    const buffer = Buffer.allocUnsafeSlow(readBytes);
+    const callback = (length: number): boolean => {
+      try {
+        splitter.push(buffer.subarray(0, length));
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+      return true;
+    };
     // Half open: end() hears the acknowledgements that are still to come.
-    const socket = createConnection({ path, allowHalfOpen: true });
+    const socket = createConnection({ path, allowHalfOpen: true, onread: { buffer, callback } });
     await new Promise<void>((resolve, reject) => {
       socket.once('connect', () => {
         socket.off('error', reject);
         resolve();
       });
       socket.once('error', reject);
-    });
-    let broken: Error | null = null;
-    const splitter = new FrameSplitter(frameBytesMax, (bytes, start, end) => {
-      const sequenceNumber = decodeAck(bytes.subarray(start, end));
-      if (sequenceNumber > 0) onAck?.(sequenceNumber);
-    });
-    socket.on('data', (chunk) => {
-      try {
-        splitter.push(chunk);
-      } catch (error) {
-        socket.destroy(error as Error);
-      }
     });
     socket.on('end', () => socket.end());
     socket.on('error', (error) => {

@@ -15,6 +15,7 @@ export interface ConnectionOptions {
   readonly frameBytesMax: number;
   /** A frame that has begun must end within this. */
   readonly frameTimeoutMs: number;
+  readonly nowUs: () => number;
   readonly log: { warn(fields: object, message: string): void };
 }
 
@@ -29,6 +30,8 @@ export interface ConnectionEvents {
 
 export class Connection {
   heardAtMs = performance.now();
+  /** When the chunk was read that the frame at hand ends in; Unix microseconds. */
+  heardAtUs = 0;
   /** How many chunks have been read. */
   chunks = 0;
   readonly #socket: Socket;
@@ -125,6 +128,7 @@ export class Connection {
   #read(chunk: Buffer): void {
     if (this.#closed) return;
     this.heardAtMs = performance.now();
+    this.heardAtUs = this.#options.nowUs();
     this.chunks++;
     const framesBefore = this.#frames;
     const wasMidFrame = this.#splitter.midFrame;

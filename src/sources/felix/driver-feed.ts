@@ -80,6 +80,7 @@ export class DriverFeed implements EndpointSource {
         socketPath,
         group,
         frameTimeoutMs,
+        nowUs: options.nowUs,
         log,
       },
       {
@@ -135,7 +136,7 @@ export class DriverFeed implements EndpointSource {
   }
 
   #begin(from: Connection): void {
-    const { log } = this.#options;
+    const { log, nowUs } = this.#options;
     const before = this.#current;
     this.#current = from;
     this.#inSnapshot = true;

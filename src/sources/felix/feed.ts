@@ -94,10 +94,10 @@ export class FeedSource implements EndpointSource {
   }
 
   #message(bytes: Uint8Array, start: number, end: number, from: Connection): void {
-    const { sink, nowUs, onFrame, onInSync, onProcessStatus } = this.#options;
+    const { sink, onFrame, onInSync, onProcessStatus } = this.#options;
     const { kind, endpoint, status, processStatus, sequenceNumber } = this.#decoder.decode(bytes, start, end);
     if (kind === 'status') {
-      this.#seq = sink.observe(endpoint, status, nowUs());
+      this.#seq = sink.observe(endpoint, status, from.heardAtUs);
     } else if (kind === 'inSync') {
       this.#inSync = true;
       onInSync();

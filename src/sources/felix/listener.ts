@@ -12,6 +12,7 @@ export interface ListenerOptions {
   readonly connectionsMax: number;
   /** A frame that has begun must end within this. */
   readonly frameTimeoutMs: number;
+  readonly nowUs: () => number;
   readonly log: { warn(fields: object, message: string): void };
 }
 
@@ -91,11 +92,11 @@ export class Listener {
 
   #accept(socket: Socket): void {
     if (this.#connections.size >= this.#options.connectionsMax) this.#closeOldestIdle();
-    const { frameBytesMax, frameTimeoutMs, log, purpose } = this.#options;
+    const { frameBytesMax, frameTimeoutMs, nowUs, log, purpose } = this.#options;
     const connection = new Connection(
       socket,
       this.#durableSeq,
-      { id: this.#nextId++, to: purpose.name, frameBytesMax, frameTimeoutMs, log },
+      { id: this.#nextId++, to: purpose.name, frameBytesMax, frameTimeoutMs, nowUs, log },
       {
         message: (bytes, start, end, from) => this.#events.message(bytes, start, end, from),
         refused: (result) => this.#events.refused(result),

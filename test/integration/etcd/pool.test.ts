@@ -286,9 +286,9 @@ describe('the worker threads', () => {
       'later.mjs',
       `import { existsSync } from 'node:fs';
        if (existsSync(${JSON.stringify(flag)})) throw new Error('broken by now');
-       export default ({ port }) => new Promise(() => port.on('message', ({ id, task }) => {
-         if (task.fault) process.exit(1);
-         port.postMessage({ id, result: null });
+       export default ({ port }) => new Promise(() => port.on('message', (requests) => {
+         if (requests.some(({ task }) => task.fault)) process.exit(1);
+         port.postMessage(requests.map(({ id }) => ({ id, result: null })));
        }));`,
     );
     const fatal: WorkerStartError[] = [];

@@ -60,7 +60,7 @@ describe("a worker's rate gate", () => {
     }
   });
 
-  it('has no more under way at a time than there are lanes', async () => {
+  it('has no more under way at a time than there are lanes, where there is a limit', async () => {
     const gate = new RateGate(2);
     let underWay = 0;
     let most = 0;
@@ -69,7 +69,7 @@ describe("a worker's rate gate", () => {
       await settle();
       underWay--;
     };
-    await Promise.all(Array.from({ length: 10 }, () => gate.run(0, busy)));
+    await Promise.all(Array.from({ length: 10 }, () => gate.run(1000, busy)));
     assert.equal(most, 2);
   });
 });

@@ -41,6 +41,13 @@ export interface Latencies {
   readonly fromAccepted: readonly number[];
 }
 
+/** Of a storm's transactions, each of which is a revision of etcd's. */
+interface Course {
+  readonly beganAtMs: number;
+  readonly revisionBefore: number;
+  readonly near: number;
+}
+
 interface Told {
   readonly atMs: number;
   acceptedAtMs: number;
@@ -52,8 +59,11 @@ const settledMs = 500;
 /** Frames on their way that are not accepted yet: so many at most, and more only when there are no more than so many. */
 const unacknowledged = { most: 20_000, again: 10_000 };
 const askEvery = 500;
-/** Whether all is written: each look costs etcd and the feeder something. */
+/** Whether all is written: each look costs etcd and the feeder a millisecond of a core, so only near the end is it looked for so often. */
 const lookEveryMs = 20;
+const lookSeldomMs = 300;
+/** Of the transactions that the last storm leads to expect. */
+const nearTheEnd = 0.95;
 
 export class Subject {
   readonly flapd: Flapd;
@@ -64,9 +74,12 @@ export class Subject {
   /** The same as frames that ask for no acknowledgement, one after another, and where each begins. */
   readonly #frames: Buffer;
   readonly #frameAt: readonly number[];
+  readonly #etcd: PlainClient;
   #feed: FeedClient | null = null;
   /** Those whose latency is measured, by sequence number. */
   readonly #told = new Map<number, Told>();
+  /** Of the last storm. */
+  #transactionsPerTransition = 0;
   #sent = 0;
   #acknowledged = 0;
   /** Called once no more than so many frames are unacknowledged. */
@@ -76,6 +89,7 @@ export class Subject {
     this.#options = options;
     this.#folder = folder;
     this.flapd = flapd;
+    this.#etcd = new PlainClient(options.etcd.endpoint);
     const endpoints = Array.from({ length: options.endpoints }, (_, n) => benchEndpoint(n));
     this.#encoded = [Status.up, Status.down].flatMap((status) =>
       endpoints.map((endpoint) => encodeStatus(endpoint, status)),
@@ -112,10 +126,14 @@ export class Subject {
   /** Flaps all endpoints in turn, so many transitions, as fast as flapd takes them; resolves when all are in etcd. */
   async storm(transitions: number): Promise<Fed> {
     const profiler = await Profiler.start(this.flapd, this.#options.etcd);
+    const revisionBefore = await this.#revision();
     const cpuBefore = this.flapd.cpuMicros;
     const beganAtMs = performance.now();
     await this.feed(transitions);
-    const seconds = ((await this.written()) - beganAtMs) / 1000;
+    const expected = transitions * this.#transactionsPerTransition;
+    const near = revisionBefore + nearTheEnd * expected;
+    const seconds = ((await this.written({ near, revisionBefore, beganAtMs })) - beganAtMs) / 1000;
+    this.#transactionsPerTransition = ((await this.#revision()) - revisionBefore) / transitions;
     return {
       transitionsPerSecond: transitions / seconds,
       cpuMicrosPerTransition: (this.flapd.cpuMicros - cpuBefore) / transitions,
@@ -211,6 +229,7 @@ export class Subject {
   }
 
   async stop({ keepFolder = false } = {}): Promise<void> {
+    this.#etcd.close();
     await this.#feed?.end();
     await this.flapd.stop();
     if (!keepFolder) rmSync(this.#folder, { recursive: true, force: true });
@@ -256,17 +275,26 @@ export class Subject {
 
   /**
    * When everything that was told is in etcd: when its revision moved last. Asking flapd would cost flapd; whether it
-   * really is everything, verify() says.
+   * really is everything, verify() says. With `course`, it is looked at seldom until the revision comes near the end.
    */
-  async written(): Promise<number> {
-    const etcd = new PlainClient(this.#options.etcd.endpoint);
+  async written(course: Course | null = null): Promise<number> {
     let [revision, movedAtMs] = [0, performance.now()];
     while (performance.now() - movedAtMs < settledMs) {
-      const now = await etcd.revision();
+      const now = await this.#revision();
       if (now !== revision) [revision, movedAtMs] = [now, performance.now()];
-      await delay(lookEveryMs);
+      const leftMs = course === null ? 0 : msUntil(course, now);
+      await delay(Math.max(lookEveryMs, Math.min(leftMs, lookSeldomMs)));
     }
-    etcd.close();
     return movedAtMs;
   }
+
+  #revision(): Promise<number> {
+    return this.#etcd.revision();
+  }
+}
+
+/** At the pace so far. */
+function msUntil({ beganAtMs, revisionBefore, near }: Course, revision: number): number {
+  const perMs = (revision - revisionBefore) / (performance.now() - beganAtMs);
+  return perMs === 0 ? 0 : (near - revision) / perMs;
 }

@@ -70,8 +70,6 @@ export class Driver {
   /** That the workers know of. */
   #rate: number;
   #burst: number;
-  /** By lane: the encoding of its transaction, for when it is sent again. */
-  readonly #encoded: { txn: Txn; request: Uint8Array }[] = [];
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -250,9 +248,9 @@ export class Driver {
 
   /** Neither of the two rejects: the pool and takeClaim() answer with values. */
   async #send(txn: Txn, attempt: number, after: number | null): Promise<void> {
-    const { pool, events } = this.#options;
+    const { pool, encoder, events } = this.#options;
     const turn = { lane: txn.lane, attempt, after };
-    const { answer, durationMs, waitedMs } = await pool.run(turn, this.#encode(txn));
+    const { answer, durationMs, waitedMs } = await pool.run(turn, encoder.encode(txn));
     if (answer.kind !== 'notSent') {
       const kind = answer.kind === 'unclear' ? answer.reason : answer.kind;
       events.txn(kind, durationMs, waitedMs, txn.endpoints.length);
@@ -296,14 +294,6 @@ export class Driver {
     const { registry } = this.#options;
     if (lanes !== this.reporter.queues.lanes.length)
       this.reporter.queues.setLanes(lanes, (endpoint) => laneOf(registry.key(endpoint), lanes));
-  }
-
-  #encode(txn: Txn): Uint8Array {
-    const kept = this.#encoded[txn.lane];
-    if (kept?.txn === txn) return kept.request;
-    const request = this.#options.encoder.encode(txn);
-    this.#encoded[txn.lane] = { txn, request };
-    return request;
   }
 
   #arm(atMs: number, nowMs: number): void {

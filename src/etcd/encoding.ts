@@ -53,8 +53,8 @@ export class TxnEncoder {
     this.#keys = keys;
   }
 
-  /** The request, in a buffer of its own and of just its size, so that it can be handed to another thread. */
-  encode(txn: Txn): Uint8Array {
+  /** The request, in a buffer of its own and of just its size, so that it can be handed to another thread. The same each time. */
+  encode(txn: Txn): Uint8Array<ArrayBuffer> {
     const { endpoints, statuses, cursorBefore, cursorAfter } = txn;
     this.#lanes[txn.lane] ??= this.#encodeLane(txn.lane);
     const lane = this.#lanes[txn.lane]!;

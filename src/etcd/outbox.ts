@@ -7,20 +7,24 @@ import type { MessagePort } from 'node:worker_threads';
 export class Outbox<Message> {
   readonly #port: MessagePort;
   #messages: Message[] = [];
+  #handedOver: ArrayBuffer[] = [];
 
   constructor(port: MessagePort) {
     this.#port = port;
   }
 
-  /** It is copied, at the end of the turn; the other side gets an array. */
-  post(message: Message): void {
+  /** It is copied at the end of the turn, but for these buffers, which are handed over. The other side gets an array. */
+  post(message: Message, ...handedOver: ArrayBuffer[]): void {
     this.#messages.push(message);
+    this.#handedOver.push(...handedOver);
     if (this.#messages.length > 1) return;
     // After the promises that the same event has settled.
     process.nextTick(() => {
       const messages = this.#messages;
+      const buffers = this.#handedOver;
       this.#messages = [];
-      this.#port.postMessage(messages);
+      this.#handedOver = [];
+      this.#port.postMessage(messages, buffers);
     });
   }
 }

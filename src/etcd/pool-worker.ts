@@ -114,7 +114,8 @@ export class PoolWorker {
       }
       const id = this.#nextId++;
       this.#waiting.set(id, { resolve, reject });
-      this.#outbox.post({ id, task });
+      if (task.kind === 'txn') this.#outbox.post({ id, task }, task.request.buffer);
+      else this.#outbox.post({ id, task });
     });
   }
 

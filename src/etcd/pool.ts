@@ -102,10 +102,10 @@ export class WorkerPool {
   }
 
   /**
-   * Has a worker carry out a lane's transaction. The request is copied: its lane may have to send it again.
-   * Never rejects; where the worker fails, the answer is `unclear` with the reason `worker`.
+   * Has a worker carry out a lane's transaction. The request is handed over: it is empty afterwards, and has its buffer to
+   * itself. Never rejects; where the worker fails, the answer is `unclear` with the reason `worker`.
    */
-  async run(turn: Turn, request: Uint8Array, fault?: WorkerFault): Promise<TxnResult> {
+  async run(turn: Turn, request: Uint8Array<ArrayBuffer>, fault?: WorkerFault): Promise<TxnResult> {
     const startedAtMs = performance.now();
     const worker = this.#workerFor(turn);
     if (worker === null) return { answer: { kind: 'notSent' }, durationMs: 0, waitedMs: 0 };

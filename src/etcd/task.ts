@@ -25,7 +25,8 @@ export interface Turn {
 export interface TxnTask {
   readonly kind: 'txn';
   readonly turn: Turn;
-  readonly request: Uint8Array;
+  /** Handed over, not copied: whoever had it has it no more. */
+  readonly request: Uint8Array<ArrayBuffer>;
   /** The most that this worker may send in any second at present; 0: no limit. */
   readonly perSecondMax: number;
   readonly fault?: WorkerFault;

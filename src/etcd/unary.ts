@@ -115,12 +115,10 @@ class Call implements AnswerListener {
 
   send(session: Http2Session, fields: Buffer, request: Uint8Array): void {
     if (this.#settled) return; // its deadline was over before there was a connection
-    const framed = Buffer.allocUnsafe(prefixBytes + request.length);
-    framed[0] = 0;
-    framed.writeUInt32BE(request.length, 1);
-    framed.set(request, prefixBytes);
+    const prefix = Buffer.alloc(prefixBytes);
+    prefix.writeUInt32BE(request.length, 1);
     try {
-      this.#exchange = session.request(fields, framed, this);
+      this.#exchange = session.request(fields, prefix, request, this);
     } catch (error) {
       this.fail(unavailable(error));
     }

@@ -69,22 +69,24 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** Writes the header of a frame; gives the offset after it. */
-export function writeFrameHeader(
-  into: Buffer,
-  at: number,
-  frame: { length: number; type: number; flags: number; stream: number },
-): number {
-  into.writeUIntBE(frame.length, at, 3);
-  into[at + 3] = frame.type;
-  into[at + 4] = frame.flags;
-  return into.writeUInt32BE(frame.stream, at + 5);
+interface FrameHeader {
+  readonly length: number;
+  readonly type: number;
+  readonly flags: number;
+  readonly stream: number;
+}
+
+export function encodeFrameHeader({ length, type, flags, stream }: FrameHeader): Buffer {
+  const header = Buffer.allocUnsafe(frameHeaderBytes);
+  header.writeUIntBE(length, 0, 3);
+  header[3] = type;
+  header[4] = flags;
+  header.writeUInt32BE(stream, 5);
+  return header;
 }
 
 export function encodeFrame(type: number, flags: number, stream: number, payload: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(frameHeaderBytes + payload.length);
-  frame.set(payload, writeFrameHeader(frame, 0, { length: payload.length, type, flags, stream }));
-  return frame;
+  return Buffer.concat([encodeFrameHeader({ length: payload.length, type, flags, stream }), payload]);
 }
 
 export function encodeSettings(settings: readonly (readonly [setting: number, value: number])[]): Buffer {

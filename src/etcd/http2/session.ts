@@ -7,6 +7,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import {
   ErrorCode,
   encodeFrame,
+  encodeFrameHeader,
   encodeGoAway,
   encodeNumber,
   encodeSettings,
@@ -14,12 +15,10 @@ import {
   type Frame,
   FrameReader,
   FrameType,
-  frameHeaderBytes,
   ProtocolError,
   preface,
   Setting,
   unpadded,
-  writeFrameHeader,
 } from './frames.js';
 import { type AnswerFields, AnswerFieldsReader } from './hpack.js';
 
@@ -47,16 +46,37 @@ export interface Exchange {
 interface Stream {
   readonly id: number;
   readonly listener: AnswerListener;
-  readonly body: Uint8Array;
+  readonly body: Body;
+  /** Bytes of the body. */
   sent: number;
   /** Bytes that the peer takes of it. */
   window: number;
   received: number;
 }
 
+/** A request's body, in two pieces, so that nobody has to copy the message to put its prefix before it. */
+class Body {
+  readonly length: number;
+  readonly #prefix: Uint8Array;
+  readonly #message: Uint8Array;
+
+  constructor(prefix: Uint8Array, message: Uint8Array) {
+    this.#prefix = prefix;
+    this.#message = message;
+    this.length = prefix.length + message.length;
+  }
+
+  /** Views of the bytes from there to there. */
+  *between(from: number, to: number): IterableIterator<Uint8Array> {
+    const { length } = this.#prefix;
+    if (from < length) yield this.#prefix.subarray(from, Math.min(to, length));
+    if (to > length) yield this.#message.subarray(Math.max(0, from - length), to - length);
+  }
+}
+
 interface Waiting {
   readonly fields: Buffer;
-  readonly body: Uint8Array;
+  readonly body: Body;
   readonly listener: AnswerListener;
   stream: Stream | null;
 }
@@ -69,7 +89,8 @@ const payloadBytesDefault = 16_384;
 const answerBytesMax = 4 * 2 ** 20;
 const connectionWindow = 2 ** 30;
 const headerBytesMax = 65_536;
-const nothing = Buffer.alloc(0);
+/** Copying less than this costs less than writing it piece by piece. */
+const gatheredMax = 8192;
 const readBytes = 65_536;
 
 export class Http2Session {
@@ -158,10 +179,10 @@ export class Http2Session {
     return !this.#draining && this.#ended === null;
   }
 
-  /** `fields`: see hpack.ts. The body must not be empty, nor change until the exchange is over. */
-  request(fields: Buffer, body: Uint8Array, listener: AnswerListener): Exchange {
+  /** `fields`: see hpack.ts. The body (its prefix is not empty) must not change until the exchange is over. */
+  request(fields: Buffer, prefix: Uint8Array, message: Uint8Array, listener: AnswerListener): Exchange {
     if (!this.usable) throw this.#ended ?? new Error('the peer is closing the connection');
-    const waiting: Waiting = { fields, body, listener, stream: null };
+    const waiting: Waiting = { fields, body: new Body(prefix, message), listener, stream: null };
     if (this.#streams.size < this.#streamsMax) this.#begin(waiting);
     else this.#waiting.push(waiting);
     return { cancel: () => this.#cancel(waiting) };
@@ -200,56 +221,56 @@ export class Http2Session {
 
   /** As much of the body as the peer takes, after the header fields where they are still to be sent. */
   #send(stream: Stream, fields: Buffer | null): void {
-    const left = stream.body.length - stream.sent;
-    const length = Math.max(0, Math.min(left, stream.window, this.#sendWindow));
-    const frames = Math.ceil(length / this.#payloadMax);
-    const fieldsBytes = fields === null ? 0 : frameHeaderBytes + fields.length;
-    if (fieldsBytes + length === 0) return;
-    const owed = this.#takeOwed();
-    const out = Buffer.allocUnsafe(owed.length + fieldsBytes + frames * frameHeaderBytes + length);
-    out.set(owed);
-    let at = owed.length;
-    if (fields !== null) {
-      at = writeFrameHeader(out, at, {
-        length: fields.length,
-        type: FrameType.headers,
-        flags: Flag.endHeaders,
-        stream: stream.id,
-      });
-      out.set(fields, at);
-      at += fields.length;
-    }
-    for (const end = stream.sent + length; stream.sent < end; ) {
+    const { id, body } = stream;
+    const end =
+      stream.sent + Math.max(0, Math.min(body.length - stream.sent, stream.window, this.#sendWindow));
+    if (fields === null && end === stream.sent) return;
+    const parts: Uint8Array[] = this.#owed;
+    this.#owed = [];
+    if (fields !== null)
+      parts.push(
+        encodeFrameHeader({
+          length: fields.length,
+          type: FrameType.headers,
+          flags: Flag.endHeaders,
+          stream: id,
+        }),
+        fields,
+      );
+    stream.window -= end - stream.sent;
+    this.#sendWindow -= end - stream.sent;
+    while (stream.sent < end) {
       const next = Math.min(end, stream.sent + this.#payloadMax);
-      at = writeFrameHeader(out, at, {
-        length: next - stream.sent,
-        type: FrameType.data,
-        flags: next === stream.body.length ? Flag.endStream : 0,
-        stream: stream.id,
-      });
-      out.set(stream.body.subarray(stream.sent, next), at);
-      at += next - stream.sent;
+      const flags = next === body.length ? Flag.endStream : 0;
+      parts.push(
+        encodeFrameHeader({ length: next - stream.sent, type: FrameType.data, flags, stream: id }),
+        ...body.between(stream.sent, next),
+      );
       stream.sent = next;
     }
-    stream.window -= length;
-    this.#sendWindow -= length;
-    this.#socket.write(out);
+    this.#write(parts);
+  }
+
+  /** What is large goes as it is, the rest as one. */
+  #write(parts: readonly Uint8Array[]): void {
+    const bytes = parts.reduce((sum, part) => sum + part.length, 0);
+    if (bytes <= gatheredMax) {
+      this.#socket.write(Buffer.concat(parts, bytes));
+      return;
+    }
+    this.#socket.cork();
+    for (const part of parts) this.#socket.write(part);
+    this.#socket.uncork();
   }
 
   #owe(frame: Buffer): void {
     this.#owed.push(frame);
     if (this.#owed.length > 1) return;
     setImmediate(() => {
-      const owed = this.#takeOwed();
-      if (owed.length > 0 && this.#ended === null) this.#socket.write(owed);
+      const owed = this.#owed;
+      this.#owed = [];
+      if (owed.length > 0 && this.#ended === null) this.#write(owed);
     });
-  }
-
-  #takeOwed(): Buffer {
-    if (this.#owed.length === 0) return nothing;
-    const owed = Buffer.concat(this.#owed);
-    this.#owed = [];
-    return owed;
   }
 
   #sendMore(): void {

@@ -136,7 +136,7 @@ export class DriverFeed implements EndpointSource {
   }
 
   #begin(from: Connection): void {
-    const { log, nowUs } = this.#options;
+    const { log } = this.#options;
     const before = this.#current;
     this.#current = from;
     this.#inSnapshot = true;

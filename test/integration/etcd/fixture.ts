@@ -41,7 +41,7 @@ export function request(
     endpoints = 1,
     status = Status.up,
   }: { claim?: string; lane?: number; endpoints?: number; status?: Status } = {},
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   return encoder.encode({
     lane,
     claim: bytes(claim),

@@ -70,9 +70,9 @@ describe('the worker threads', () => {
   it('leave the request as it is, so that the same can be sent again', async () => {
     await withPool({}, async (pool) => {
       const lane = fresh();
-      const sent = request(null, 'a', { lane });
-      assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'committed');
-      const { answer } = await pool.run(turn(lane), sent);
+      const sent = () => request(null, 'a', { lane });
+      assert.equal(summary((await pool.run(turn(lane), sent())).answer), 'committed');
+      const { answer } = await pool.run(turn(lane), sent());
       assert.ok(answer.kind === 'conflict', answer.kind);
       assert.equal(Buffer.from(answer.cursor!.value).toString(), 'a');
     });
@@ -194,12 +194,12 @@ describe('the worker threads', () => {
     it(`are replaced where one fails (${fault}), and its transactions are unclear`, async () => {
       await withPool(parts, async (pool, replaced) => {
         const lane = fresh();
-        const sent = request(null, 'a', { lane });
-        const { answer } = await pool.run(turn(lane), sent, fault);
+        const sent = () => request(null, 'a', { lane });
+        const { answer } = await pool.run(turn(lane), sent(), fault);
         assert.ok(answer.kind === 'unclear' && answer.reason === 'worker', JSON.stringify(answer));
         assert.match(answer.message, message);
         assert.equal(replaced.length, 1);
-        assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'committed');
+        assert.equal(summary((await pool.run(turn(lane), sent())).answer), 'committed');
         assert.equal(read(etcd, keys.cursorKey(lane))!.version, 1);
       });
     });
@@ -306,10 +306,10 @@ describe('the worker threads', () => {
   it('are rebuilt with another connection, while transactions go on', async () => {
     await withPool({ connection: { endpoints: ['http://127.0.0.1:1'] } }, async (pool, replaced) => {
       const lane = fresh();
-      const sent = request(null, 'a', { lane });
-      assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'unclear unavailable');
+      const sent = () => request(null, 'a', { lane });
+      assert.equal(summary((await pool.run(turn(lane), sent())).answer), 'unclear unavailable');
       await pool.rebuild({ endpoints: [etcd.endpoint] });
-      assert.equal(summary((await pool.run(turn(lane), sent)).answer), 'committed');
+      assert.equal(summary((await pool.run(turn(lane), sent())).answer), 'committed');
       assert.deepEqual(replaced, []);
     });
   });
@@ -343,7 +343,7 @@ describe('the worker threads', () => {
     const started = pool.start();
     await pool.close();
     await started;
-    const { answer } = await pool.run(turn(0), Buffer.alloc(0));
+    const { answer } = await pool.run(turn(0), new Uint8Array());
     assert.equal(answer.kind, 'unclear');
     assert.deepEqual(
       process.getActiveResourcesInfo().filter((resource) => resource === 'MessagePort'),

@@ -113,8 +113,9 @@ class Macro {
     transitions: number,
     settings: Readonly<Record<string, string>> = {},
   ): Promise<Fed> {
-    // As much again: what V8 compiles, and when, is no part of what goes on for hours.
-    const fed = await this.#bed.storm({ endpoints, warm: transitions, transitions, settings });
+    // What V8 compiles, and when, is no part of what goes on for hours.
+    const warm = Math.round(transitions * this.#sizes.warm);
+    const fed = await this.#bed.storm({ endpoints, warm, transitions, settings });
     this.samples.add(`${name}, transitions/s`, fed.transitionsPerSecond);
     this.samples.add(`${name}, CPU us`, fed.cpuMicrosPerTransition);
     this.samples.add(`${name}, RSS MiB`, fed.rssMiB);

@@ -13,6 +13,7 @@ import { statusValue } from '../endpoints/key.js';
 import { Status } from '../endpoints/status.js';
 import type { Txn } from '../reporter/effects.js';
 import { bytesField, varintField, varintLength, WireType, writeVarint } from '../wire/protobuf.js';
+import { Pieces } from './pieces.js';
 
 export interface TxnKeys {
   readonly claimKey: string;
@@ -44,8 +45,8 @@ const putValueTag = field(2);
 export class TxnEncoder {
   readonly #keys: TxnKeys;
   readonly #lanes: LanePieces[] = [];
-  /** By endpoint, then by status: the operation, a field of TxnRequest. */
-  readonly #operations: ((Uint8Array | undefined)[] | undefined)[] = [];
+  /** Of an endpoint and a status, by operationNumber(): a field of TxnRequest. */
+  readonly #operations = new Pieces();
   #claim: Uint8Array | null = null;
   #claimHolds: Uint8Array = new Uint8Array();
 
@@ -65,7 +66,7 @@ export class TxnEncoder {
 
     let length = claimHolds.length + lane.otherwise.length + fieldLength(fieldLength(putLength));
     length += cursorBefore === null ? lane.cursorAbsent.length : fieldLength(compareLength);
-    for (let i = 0; i < endpoints.length; i++) length += this.#operation(endpoints[i]!, statuses[i]!).length;
+    for (let i = 0; i < endpoints.length; i++) length += this.#operationLength(endpoints[i]!, statuses[i]!);
 
     const request = new Uint8Array(length);
     let at = append(request, 0, claimHolds);
@@ -77,9 +78,9 @@ export class TxnEncoder {
       at = writeHead(request, at, compareValueTag, cursorBefore.length);
       at = append(request, at, cursorBefore);
     }
-    for (let i = 0; i < endpoints.length; i++) {
-      at = append(request, at, this.#operation(endpoints[i]!, statuses[i]!));
-    }
+    const view = new DataView(request.buffer);
+    for (let i = 0; i < endpoints.length; i++)
+      at = this.#operations.copy(operationNumber(endpoints[i]!, statuses[i]!), view, at);
     at = writeHead(request, at, successTag, fieldLength(putLength));
     at = writeHead(request, at, putTag, putLength);
     at = append(request, at, lane.cursorPut);
@@ -91,16 +92,15 @@ export class TxnEncoder {
 
   /** The endpoint is gone: its pieces need not be kept. It may come back. */
   forget(endpoint: EndpointIndex): void {
-    this.#operations[endpoint] = undefined;
+    for (const status of Object.values(Status)) this.#operations.delete(operationNumber(endpoint, status));
   }
 
-  #operation(endpoint: EndpointIndex, status: Status): Uint8Array {
-    const kept = this.#operations[endpoint]?.[status];
-    if (kept !== undefined) return kept;
-    const operation = this.#encodeOperation(endpoint, status);
-    this.#operations[endpoint] ??= [];
-    this.#operations[endpoint][status] = operation;
-    return operation;
+  /** Of the operation, which is encoded where it is not yet. */
+  #operationLength(endpoint: EndpointIndex, status: Status): number {
+    const number = operationNumber(endpoint, status);
+    if (this.#operations.lengthOf(number) === 0)
+      this.#operations.add(number, this.#encodeOperation(endpoint, status));
+    return this.#operations.lengthOf(number);
   }
 
   #encodeOperation(endpoint: EndpointIndex, status: Status): Uint8Array {
@@ -134,6 +134,10 @@ export class TxnEncoder {
       otherwise: concat(get(this.#keys.claimKey), get(cursorKey)),
     };
   }
+}
+
+function operationNumber(endpoint: EndpointIndex, status: Status): number {
+  return endpoint * 4 + status;
 }
 
 function concat(first: Uint8Array, second: Uint8Array): Uint8Array {

@@ -4,9 +4,11 @@ export interface Sizes {
   readonly rounds: number;
   /** Of each baseline. */
   readonly seconds: number;
+  /** In a round, of a flapd beside its baseline. */
+  readonly storms: number;
   /** Of each storm of flapd. */
   readonly transitions: number;
-  /** So many times as many come before it, in which nothing is measured: V8 goes on compiling for half a million of them. */
+  /** So many times as many come before the first, in which nothing is measured: V8 goes on compiling for half a million of them. */
   readonly warm: number;
   readonly manyEndpoints: number;
   readonly netlinkSeconds: number;
@@ -31,8 +33,9 @@ export interface CurveSizes {
 export const full: Sizes = {
   rounds: 5,
   seconds: 3,
-  transitions: 400_000,
-  warm: 2,
+  storms: 3,
+  transitions: 300_000,
+  warm: 2.5,
   manyEndpoints: 100_000,
   netlinkSeconds: 5,
   idle: { afterSeconds: 40, seconds: 10 },
@@ -51,14 +54,15 @@ export const full: Sizes = {
 export const quick: Sizes = {
   rounds: 1,
   seconds: 1.5,
-  transitions: 200_000,
+  storms: 2,
+  transitions: 160_000,
   warm: 2.5,
   manyEndpoints: 100_000,
   netlinkSeconds: 3,
   idle: { afterSeconds: 20, seconds: 5 },
   curves: {
     seconds: 1,
-    endpoints: [10, 100, 1000, 10_000],
+    endpoints: [100, 1000, 10_000],
     operations: [16, 128],
     watchBytes: [],
     lanes: [],
@@ -78,6 +82,7 @@ export function scaled(sizes: Sizes, scale: number): Sizes {
   return {
     rounds: sizes.rounds,
     seconds: Math.max(0.5, sizes.seconds * scale), // what runs less has not begun
+    storms: sizes.storms,
     transitions: of(sizes.transitions, 1000),
     warm: sizes.warm,
     manyEndpoints: of(sizes.manyEndpoints, 1000),

@@ -26,6 +26,15 @@ const profileNames: Readonly<Record<keyof Profile, string>> = {
   inFlight: 'transactions in flight',
 };
 
+type Means = Pick<Fed, 'transitionsPerSecond' | 'cpuMicrosPerTransition'>;
+
+interface Storm {
+  readonly name: string;
+  readonly endpoints: number;
+  readonly transitions: number;
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
 export async function measureTargets(bed: Bed, sizes: Sizes): Promise<Samples> {
   const macro = new Macro(bed, sizes);
   for (let round = 1; round <= sizes.rounds; round++) {
@@ -49,26 +58,29 @@ class Macro {
   async round(): Promise<void> {
     const { samples } = this;
     const { transitions, manyEndpoints } = this.#sizes;
-    const sustained = await this.#beside('sustained against ceiling', 'ceiling', 127, () =>
-      this.#storm('flapd', 1000, transitions),
-    );
+    const sustained = await this.#beside('sustained against ceiling', 'ceiling', 127, {
+      name: 'flapd',
+      endpoints: 1000,
+      transitions,
+    });
     samples.add('CPU per transition', sustained.cpuMicrosPerTransition);
-    await this.#beside('sustained against ceiling at 5', 'ceiling', 5, () =>
-      this.#storm('flapd at 5', 1000, Math.round(transitions / 8), { 'txn.watchBytesMax': '2000' }),
-    );
+    await this.#beside('sustained against ceiling at 5', 'ceiling', 5, {
+      name: 'flapd at 5',
+      endpoints: 1000,
+      transitions: Math.round(transitions / 8),
+      settings: { 'txn.watchBytesMax': '2000' },
+    });
     const perEvent = await this.#load('putPerEvent', 1000);
     samples.against('against put-per-event', sustained.transitionsPerSecond, perEvent.writesPerSecond);
     const serial = await this.#load('felixSerial', 1000);
     samples.against('against felix-serial', sustained.transitionsPerSecond, serial.writesPerSecond);
-    await this.#beside('one endpoint alone', 'bare', 1, () =>
-      this.#storm('flapd, one endpoint', 1, Math.round(transitions / 50)),
-    );
+    await this.#beside('one endpoint alone', 'bare', 1, {
+      name: 'flapd, one endpoint',
+      endpoints: 1,
+      transitions: Math.round(transitions / 50),
+    });
     await this.#latency();
-    const many = await this.#storm(
-      'flapd, 100000 endpoints',
-      manyEndpoints,
-      Math.max(transitions, manyEndpoints),
-    );
+    const many = await this.#many(Math.max(transitions, manyEndpoints));
     samples.against(
       'CPU at 100,000 endpoints',
       many.cpuMicrosPerTransition,
@@ -77,19 +89,44 @@ class Macro {
     await this.#flaps();
   }
 
-  /** With its baseline before and after it: where the machine gets slower on the way, neither gains by it. */
+  /**
+   * One flapd's storms, each with its baseline before and after it: where the machine gets slower on the way, neither gains
+   * by it. Returns their means.
+   */
   async #beside(
     target: TargetName,
     mode: LoadOptions['mode'],
-    endpoints: number,
-    storm: () => Promise<Fed>,
-  ): Promise<Fed> {
-    const before = await this.#load(mode, endpoints);
-    const fed = await storm();
-    const after = await this.#load(mode, endpoints);
-    const writesPerSecond = (before.writesPerSecond + after.writesPerSecond) / 2;
-    this.samples.against(target, fed.transitionsPerSecond, writesPerSecond);
+    operations: number,
+    storm: Storm,
+  ): Promise<Means> {
+    const { storms } = this.#sizes;
+    return this.#bed.subject(storm.endpoints, storm.settings ?? {}, async (subject) => {
+      await subject.storm(this.#warmOf(storm));
+      const fed: Fed[] = [];
+      for (let before = await this.#load(mode, operations); fed.length < storms; ) {
+        const one = await subject.storm(storm.transitions);
+        const after = await this.#load(mode, operations);
+        const writesPerSecond = (before.writesPerSecond + after.writesPerSecond) / 2;
+        this.samples.against(target, one.transitionsPerSecond, writesPerSecond);
+        this.#tell(storm.name, one);
+        fed.push(one);
+        before = after;
+      }
+      await subject.verify();
+      return meanOf(fed);
+    });
+  }
+
+  async #many(transitions: number): Promise<Fed> {
+    const storm = { name: 'flapd, 100000 endpoints', endpoints: this.#sizes.manyEndpoints, transitions };
+    const fed = await this.#bed.storm({ ...storm, warm: this.#warmOf(storm) });
+    this.#tell(storm.name, fed);
     return fed;
+  }
+
+  /** What V8 compiles, and when, is no part of what goes on for hours. */
+  #warmOf({ endpoints, transitions }: Storm): number {
+    return Math.max(2 * endpoints, Math.round(transitions * this.#sizes.warm));
   }
 
   async #load(
@@ -107,15 +144,7 @@ class Macro {
     return result;
   }
 
-  async #storm(
-    name: string,
-    endpoints: number,
-    transitions: number,
-    settings: Readonly<Record<string, string>> = {},
-  ): Promise<Fed> {
-    // What V8 compiles, and when, is no part of what goes on for hours.
-    const warm = Math.round(transitions * this.#sizes.warm);
-    const fed = await this.#bed.storm({ endpoints, warm, transitions, settings });
+  #tell(name: string, fed: Fed): void {
     this.samples.add(`${name}, transitions/s`, fed.transitionsPerSecond);
     this.samples.add(`${name}, CPU us`, fed.cpuMicrosPerTransition);
     this.samples.add(`${name}, RSS MiB`, fed.rssMiB);
@@ -124,7 +153,6 @@ class Macro {
     this.#bed.progress(
       `  ${name}: ${fed.transitionsPerSecond.toFixed(0)}/s, ${fed.cpuMicrosPerTransition.toFixed(1)} us each, ${fed.rssMiB.toFixed(0)} MiB`,
     );
-    return fed;
   }
 
   async #latency(): Promise<void> {
@@ -170,4 +198,14 @@ class Macro {
       `  netlink: ${(result.messages / result.seconds).toFixed(0)} messages/s, ${result.mainThreadMicros.toFixed(1)} us each on the main thread, ${result.lost ?? 'nothing lost'}`,
     );
   }
+}
+
+/** Of storms of the same size: all their transitions by all their time. */
+function meanOf(fed: readonly Fed[]): Means {
+  const mean = (figure: (one: Fed) => number): number =>
+    fed.reduce((sum, one) => sum + figure(one), 0) / fed.length;
+  return {
+    transitionsPerSecond: 1 / mean(({ transitionsPerSecond }) => 1 / transitionsPerSecond),
+    cpuMicrosPerTransition: mean(({ cpuMicrosPerTransition }) => cpuMicrosPerTransition),
+  };
 }

@@ -1,6 +1,6 @@
 import type { TargetName } from './targets.js';
 
-/** By name, one figure for each round; of targets and of what they are made of. */
+/** By name, the figures of all rounds; of targets and of what they are made of. */
 export class Samples {
   readonly #figures = new Map<string, number[]>();
   readonly #faults = new Map<string, string>();
@@ -31,10 +31,16 @@ export class Samples {
   /** Null where there is none. */
   medianOf(name: string): number | null {
     const figures = this.of(name);
-    return figures[Math.floor(figures.length / 2)] ?? null;
+    return figures.length === 0 ? null : medianOf(figures);
   }
 
   get names(): readonly string[] {
     return [...this.#figures.keys()];
   }
+}
+
+/** Of sorted figures, of which there are some. */
+function medianOf(figures: readonly number[]): number {
+  const middle = figures.length / 2;
+  return (figures[Math.ceil(middle) - 1]! + figures[Math.floor(middle)]!) / 2;
 }

@@ -1,19 +1,20 @@
 /** Which number stands for which status key: numbers are dense, so that they index the typed arrays of the core. */
 import type { EndpointId, EndpointIndex, EndpointKind, StatusKey } from './id.js';
-import { parseStatusKey, statusKey, type Where } from './key.js';
+import { hostPrefix, parseStatusKey, statusKey, type Where } from './key.js';
 
 export class EndpointRegistry {
   readonly where: Where;
   readonly #indexes = new Map<StatusKey, EndpointIndex>();
   readonly #keys: StatusKey[] = [];
-  readonly #ids: EndpointId[] = [];
   /** Numbers whose endpoints are forgotten. */
   readonly #free: EndpointIndex[] = [];
-  readonly #onNew: (endpoint: EndpointIndex, key: StatusKey, id: EndpointId) => void;
+  readonly #onNew: (endpoint: EndpointIndex, key: StatusKey) => void;
+  readonly #hostPrefix: string;
 
   /** `onNew` is called for each number given out, before it is returned. */
-  constructor(where: Where, onNew: (endpoint: EndpointIndex, key: StatusKey, id: EndpointId) => void) {
+  constructor(where: Where, onNew: (endpoint: EndpointIndex, key: StatusKey) => void) {
     this.where = where;
+    this.#hostPrefix = hostPrefix(where);
     this.#onNew = onNew;
   }
 
@@ -23,7 +24,7 @@ export class EndpointRegistry {
 
   /** Throws an InvalidIdError for an id that no key can hold. */
   intern(id: EndpointId): EndpointIndex {
-    return this.#add(statusKey(id, this.where), id);
+    return this.#add(statusKey(id, this.where));
   }
 
   /** The number of a key found in etcd; null where it is no status key of this host, or not in the form that we write. */
@@ -32,15 +33,13 @@ export class EndpointRegistry {
     if (key.includes('\ufffd')) return null;
     const id = parseStatusKey(key, this.where);
     if (id === null || statusKey(id, this.where) !== key) return null;
-    return this.#add(key as StatusKey, id);
+    return this.#add(key as StatusKey);
   }
 
   /** From the journal: this number stood for this key. Ignored (false) where the key belongs to another host or region. */
   restore(endpoint: EndpointIndex, key: string): boolean {
-    const id = parseStatusKey(key, this.where);
-    if (id === null) return false;
+    if (parseStatusKey(key, this.where) === null) return false;
     this.#keys[endpoint] = key as StatusKey;
-    this.#ids[endpoint] = id;
     this.#indexes.set(key as StatusKey, endpoint);
     return true;
   }
@@ -49,7 +48,6 @@ export class EndpointRegistry {
   forget(endpoint: EndpointIndex): void {
     this.#indexes.delete(this.#keys[endpoint]!);
     delete this.#keys[endpoint];
-    delete this.#ids[endpoint];
     this.#free.push(endpoint);
   }
 
@@ -65,26 +63,26 @@ export class EndpointRegistry {
     return this.#keys[endpoint]!;
   }
 
+  /** Made of its key each time: an object and its strings for each endpoint would be most of what the heap holds. */
   id(endpoint: EndpointIndex): EndpointId {
-    return this.#ids[endpoint]!;
+    return parseStatusKey(this.key(endpoint), this.where)!;
   }
 
   kind(endpoint: EndpointIndex): EndpointKind {
-    return this.#ids[endpoint]!.kind;
+    return this.key(endpoint).startsWith(this.#hostPrefix) ? 'host' : 'workload';
   }
 
   *indexes(): IterableIterator<EndpointIndex> {
     yield* this.#indexes.values();
   }
 
-  #add(key: StatusKey, id: EndpointId): EndpointIndex {
+  #add(key: StatusKey): EndpointIndex {
     const known = this.#indexes.get(key);
     if (known !== undefined) return known;
     const endpoint = this.#free.pop() ?? (this.#keys.length as EndpointIndex);
     this.#keys[endpoint] = key;
-    this.#ids[endpoint] = id;
     this.#indexes.set(key, endpoint);
-    this.#onNew(endpoint, key, id);
+    this.#onNew(endpoint, key);
     return endpoint;
   }
 }

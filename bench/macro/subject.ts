@@ -54,8 +54,9 @@ interface Told {
   seenAtMs: number;
 }
 
-/** Nothing has been written for so long: all is. */
+/** Nothing has been written for so long: all is. Before a storm's end is near, etcd only stands still: while it grows its file. */
 const settledMs = 500;
+const standstillMs = 5000;
 /** Frames on their way that are not accepted yet: so many at most, and more only when there are no more than so many. */
 const unacknowledged = { most: 20_000, again: 10_000 };
 const askEvery = 500;
@@ -279,7 +280,9 @@ export class Subject {
    */
   async written(course: Course | null = null): Promise<number> {
     let [revision, movedAtMs] = [0, performance.now()];
-    while (performance.now() - movedAtMs < settledMs) {
+    const over = (): boolean =>
+      performance.now() - movedAtMs >= (revision < (course?.near ?? 0) ? standstillMs : settledMs);
+    while (!over()) {
       const now = await this.#revision();
       if (now !== revision) [revision, movedAtMs] = [now, performance.now()];
       const leftMs = course === null ? 0 : msUntil(course, now);

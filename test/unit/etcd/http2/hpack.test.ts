@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decodeAnswerFields, encodeRequest } from '../../../../src/etcd/http2/hpack.js';
+import { AnswerFieldsReader, decodeAnswerFields, encodeRequest } from '../../../../src/etcd/http2/hpack.js';
 import { decodeHuffman } from '../../../../src/etcd/http2/huffman.js';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
@@ -87,3 +87,28 @@ describe('header fields of a request', () => {
 function ascii(text: string): string {
   return Buffer.from(text).toString('hex');
 }
+
+describe("a connection's answers", () => {
+  const ok = { block: hex('88'), fields: { ...none, httpStatus: '200' } };
+  const gone = { block: hex('8d'), fields: { ...none, httpStatus: '404' } };
+  const failed = { block: hex('8e'), fields: { ...none, httpStatus: '500' } };
+
+  it('are read block by block, whatever was said before and however often', () => {
+    const reader = new AnswerFieldsReader();
+    for (const { block, fields } of [ok, gone, ok, gone, failed, failed, ok, gone, ok])
+      assert.deepEqual(reader.read(block), fields);
+  });
+
+  it('are remembered by what they said, not by where it lay', () => {
+    const reader = new AnswerFieldsReader();
+    const buffer = Buffer.from(ok.block);
+    assert.deepEqual(reader.read(buffer), ok.fields);
+    gone.block.copy(buffer);
+    assert.deepEqual(reader.read(buffer), gone.fields);
+  });
+
+  it('are refused each time where they are none', () => {
+    const reader = new AnswerFieldsReader();
+    for (let i = 0; i < 2; i++) assert.throws(() => reader.read(hex('ff')), RangeError);
+  });
+});

@@ -41,6 +41,12 @@ export interface Latencies {
   readonly fromAccepted: readonly number[];
 }
 
+/** What etcd's revision was, and when. */
+interface Look {
+  readonly revision: number;
+  readonly atMs: number;
+}
+
 /** Of a storm's transactions, each of which is a revision of etcd's. */
 interface Course {
   readonly beganAtMs: number;
@@ -63,8 +69,11 @@ const askEvery = 500;
 /** Whether all is written: each look costs etcd and the feeder a millisecond of a core, so only near the end is it looked for so often. */
 const lookEveryMs = 20;
 const lookSeldomMs = 300;
-/** Of the transactions that the last storm leads to expect. */
-const nearTheEnd = 0.95;
+/**
+ * A storm's rate is that of this part of its transactions. Then the first lane, having less than the others, has nothing left:
+ * what is in flight at etcd gets less and less, where a storm that goes on, as the ceiling does, would keep it at work.
+ */
+const counted = 0.95;
 
 export class Subject {
   readonly flapd: Flapd;
@@ -132,11 +141,17 @@ export class Subject {
     const beganAtMs = performance.now();
     await this.feed(transitions);
     const expected = transitions * this.#transactionsPerTransition;
-    const near = revisionBefore + nearTheEnd * expected;
-    const seconds = ((await this.written({ near, revisionBefore, beganAtMs })) - beganAtMs) / 1000;
-    this.#transactionsPerTransition = ((await this.#revision()) - revisionBefore) / transitions;
+    const near = revisionBefore + counted * expected;
+    const looks = await this.#lookUntilWritten({ near, revisionBefore, beganAtMs });
+    const transactions = looks.at(-1)!.revision - revisionBefore;
+    this.#transactionsPerTransition = transactions / transitions;
+    const lookAfter = (share: number): Look =>
+      looks.find(({ revision }) => revision - revisionBefore >= share * transactions)!;
+    const { revision, atMs } = lookAfter(counted);
+    const part = (revision - revisionBefore) / transactions;
+    const seconds = (lookAfter(1).atMs - beganAtMs) / 1000;
     return {
-      transitionsPerSecond: transitions / seconds,
+      transitionsPerSecond: (transitions * part * 1000) / (atMs - beganAtMs),
       cpuMicrosPerTransition: (this.flapd.cpuMicros - cpuBefore) / transitions,
       rssMiB: this.flapd.rssMiB,
       profile: await profiler.end(transitions, seconds),
@@ -275,20 +290,28 @@ export class Subject {
   }
 
   /**
-   * When everything that was told is in etcd: when its revision moved last. Asking flapd would cost flapd; whether it
-   * really is everything, verify() says. With `course`, it is looked at seldom until the revision comes near the end.
+   * Resolves when everything that was told is in etcd: when its revision moves no more. Asking flapd would cost flapd;
+   * whether it really is everything, verify() says.
    */
-  async written(course: Course | null = null): Promise<number> {
-    let [revision, movedAtMs] = [0, performance.now()];
+  async written(): Promise<void> {
+    await this.#lookUntilWritten(null);
+  }
+
+  /** With `course`, etcd's revision is looked at seldom until it comes near the end. */
+  async #lookUntilWritten(course: Course | null): Promise<readonly Look[]> {
+    const looks: Look[] = [];
+    let moved: Look = { revision: 0, atMs: performance.now() };
     const over = (): boolean =>
-      performance.now() - movedAtMs >= (revision < (course?.near ?? 0) ? standstillMs : settledMs);
+      performance.now() - moved.atMs >= (moved.revision < (course?.near ?? 0) ? standstillMs : settledMs);
     while (!over()) {
-      const now = await this.#revision();
-      if (now !== revision) [revision, movedAtMs] = [now, performance.now()];
-      const leftMs = course === null ? 0 : msUntil(course, now);
+      const revision = await this.#revision();
+      const look = { revision, atMs: performance.now() };
+      looks.push(look);
+      if (revision !== moved.revision) moved = look;
+      const leftMs = course === null ? 0 : msUntil(course, revision);
       await delay(Math.max(lookEveryMs, Math.min(leftMs, lookSeldomMs)));
     }
-    return movedAtMs;
+    return looks;
   }
 
   #revision(): Promise<number> {

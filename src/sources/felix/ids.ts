@@ -32,6 +32,8 @@ const ways = 8;
 const idBytesMax = 4096;
 /** Of OpenStack's ids, about: room for that many bytes of each. */
 const idBytes = 128;
+/** So much of an id's end tells it from nearly all others: OpenStack's ends with a UUID, Kubernetes' with a pod's name and `eth0`. */
+const hashedBytes = 40;
 const roomBytesMin = 64 * 1024;
 
 /** In a slot: the hash, the endpoint, and where the id's bytes begin and end. */
@@ -125,10 +127,10 @@ export class IdCache {
   }
 }
 
-/** FNV-1a over four bytes at a time, then mixed, since a slot is the low bits alone. */
+/** FNV-1a over four bytes at a time of an id's end, then mixed, since a slot is the low bits alone. */
 function hashOf(view: DataView, start: number, end: number): number {
-  let hash = 0x811c9dc5;
-  let at = start;
+  let hash = 0x811c9dc5 ^ (end - start);
+  let at = Math.max(start, end - hashedBytes);
   for (; at + 4 <= end; at += 4) {
     hash = Math.imul(hash ^ view.getInt32(at, true), 0x01000193);
     hash ^= hash >>> 15;

@@ -47,6 +47,19 @@ describe('the cache of ids', () => {
     assert.equal(cache.get(Buffer.from('ie'), 0, 2), undefined);
   });
 
+  it('tells ids apart that end alike', () => {
+    const cache = new IdCache(64);
+    const ids = Array.from({ length: 20 }, (_, n) =>
+      Buffer.from(`namespace-${n}/${'the-same-pod'.repeat(5)}-eth0`),
+    );
+    for (const [n, bytes] of ids.entries()) {
+      cache.set(bytes, 0, bytes.length, index(n));
+      assert.equal(cache.get(bytes, 0, bytes.length), n);
+    }
+    const found = ids.map((bytes) => cache.get(bytes, 0, bytes.length));
+    assert.ok(found.every((endpoint, n) => endpoint === undefined || endpoint === n));
+  });
+
   it('keeps no id that is too long for any key', () => {
     const cache = new IdCache(16);
     const long = new Uint8Array(5000);

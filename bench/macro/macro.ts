@@ -103,7 +103,8 @@ class Macro {
     return this.#bed.subject(storm.endpoints, storm.settings ?? {}, async (subject) => {
       await subject.storm(this.#warmOf(storm));
       const fed: Fed[] = [];
-      for (let before = await this.#load(mode, operations); fed.length < storms; ) {
+      let before = await this.#load(mode, operations);
+      while (fed.length < storms) {
         const one = await subject.storm(storm.transitions);
         const after = await this.#load(mode, operations);
         const writesPerSecond = (before.writesPerSecond + after.writesPerSecond) / 2;
@@ -125,8 +126,8 @@ class Macro {
   }
 
   /** What V8 compiles, and when, is no part of what goes on for hours. */
-  #warmOf({ endpoints, transitions }: Storm): number {
-    return Math.max(2 * endpoints, Math.round(transitions * this.#sizes.warm));
+  #warmOf({ transitions }: Storm): number {
+    return Math.round(transitions * this.#sizes.warm);
   }
 
   async #load(

@@ -107,7 +107,7 @@ function partProblem(part: string): string | null {
 /** Null for a part that escapePart() would not have written, but for the case of its escapes. */
 function unescapePart(part: string): string | null {
   if (part.includes('/') || /%(?!25|2f)/i.test(part)) return null;
-  const text = part.replace(/%2f/gi, '/').replaceAll('%25', '%');
+  const text = part.includes('%') ? part.replace(/%2f/gi, '/').replaceAll('%25', '%') : part;
   return partProblem(text) === null ? text : null;
 }
 

@@ -1,4 +1,4 @@
-/** What the main thread and the workers say to each other: plain values, which are copied between threads. */
+/** What the main thread and the workers say to each other: plain values, which are copied, but for requests (TxnTask). */
 import type { MessagePort } from 'node:worker_threads';
 import type { TxnAnswer } from '../reporter/answers.js';
 import type { EtcdConnection } from './connection.js';

@@ -89,7 +89,7 @@ const payloadBytesDefault = 16_384;
 const answerBytesMax = 4 * 2 ** 20;
 const connectionWindow = 2 ** 30;
 const headerBytesMax = 65_536;
-/** Copying less than this costs less than writing it piece by piece. */
+/** What is no more than this goes as one piece, copied; above, the copy of a transaction of a hundred puts is saved. */
 const gatheredMax = 8192;
 const readBytes = 65_536;
 

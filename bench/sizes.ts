@@ -62,7 +62,7 @@ export const quick: Sizes = {
   idle: { afterSeconds: 20, seconds: 5 },
   curves: {
     seconds: 1,
-    endpoints: [100, 1000, 10_000],
+    endpoints: [100, 10_000],
     operations: [16, 128],
     watchBytes: [],
     lanes: [],

@@ -35,6 +35,13 @@ interface Storm {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
+/** What a storm's rate is compared with. */
+interface Baseline {
+  readonly target: TargetName;
+  readonly mode: LoadOptions['mode'];
+  readonly operations: number;
+}
+
 export async function measureTargets(bed: Bed, sizes: Sizes): Promise<Samples> {
   const macro = new Macro(bed, sizes);
   for (let round = 1; round <= sizes.rounds; round++) {
@@ -58,87 +65,68 @@ class Macro {
   async round(): Promise<void> {
     const { samples } = this;
     const { transitions, manyEndpoints } = this.#sizes;
-    const sustained = await this.#beside('sustained against ceiling', 'ceiling', 127, {
-      name: 'flapd',
-      endpoints: 1000,
-      transitions,
-    });
+    const sustained = await this.#storms(
+      { name: 'flapd', endpoints: 1000, transitions },
+      { target: 'sustained against ceiling', mode: 'ceiling', operations: 127 },
+    );
     samples.add('CPU per transition', sustained.cpuMicrosPerTransition);
     // Right after it: a machine that gets slower on the way would be taken for the endpoints' cost.
-    const many = await this.#many(Math.max(transitions, manyEndpoints));
+    const many = await this.#storms({
+      name: 'flapd, 100000 endpoints',
+      endpoints: manyEndpoints,
+      transitions: Math.max(transitions, manyEndpoints),
+    });
     samples.against(
       'CPU at 100,000 endpoints',
       many.cpuMicrosPerTransition,
       sustained.cpuMicrosPerTransition,
     );
-    await this.#beside('sustained against ceiling at 5', 'ceiling', 5, {
-      name: 'flapd at 5',
-      endpoints: 1000,
-      transitions: Math.round(transitions / 8),
-      settings: { 'txn.watchBytesMax': '2000' },
-    });
+    await this.#storms(
+      {
+        name: 'flapd at 5',
+        endpoints: 1000,
+        transitions: Math.round(transitions / 8),
+        settings: { 'txn.watchBytesMax': '2000' },
+      },
+      { target: 'sustained against ceiling at 5', mode: 'ceiling', operations: 5 },
+    );
     const perEvent = await this.#load('putPerEvent', 1000);
     samples.against('against put-per-event', sustained.transitionsPerSecond, perEvent.writesPerSecond);
     const serial = await this.#load('felixSerial', 1000);
     samples.against('against felix-serial', sustained.transitionsPerSecond, serial.writesPerSecond);
-    await this.#beside('one endpoint alone', 'bare', 1, {
-      name: 'flapd, one endpoint',
-      endpoints: 1,
-      transitions: Math.round(transitions / 50),
-    });
+    await this.#storms(
+      { name: 'flapd, one endpoint', endpoints: 1, transitions: Math.round(transitions / 50) },
+      { target: 'one endpoint alone', mode: 'bare', operations: 1 },
+    );
     await this.#latency();
     await this.#flaps();
   }
 
   /**
-   * One flapd's storms, each with its baseline before and after it: where the machine gets slower on the way, neither gains
-   * by it. Returns their means.
+   * One flapd's storms: several, since in one alone V8 collects its whole heap, in the next it does not. With a baseline,
+   * before and after each of them: where the machine gets slower on the way, neither gains by it. Returns their means.
    */
-  async #beside(
-    target: TargetName,
-    mode: LoadOptions['mode'],
-    operations: number,
-    storm: Storm,
-  ): Promise<Means> {
-    const { storms } = this.#sizes;
+  async #storms(storm: Storm, baseline?: Baseline): Promise<Means> {
+    const load = async () => baseline && (await this.#load(baseline.mode, baseline.operations));
     return this.#bed.subject(storm.endpoints, storm.settings ?? {}, async (subject) => {
-      await subject.storm(this.#warmOf(storm));
+      // What V8 compiles, and when, is no part of what goes on for hours.
+      await subject.storm(Math.round(storm.transitions * this.#sizes.warm));
       const fed: Fed[] = [];
-      let before = await this.#load(mode, operations);
-      while (fed.length < storms) {
+      let before = await load();
+      while (fed.length < this.#sizes.storms) {
         const one = await subject.storm(storm.transitions);
-        const after = await this.#load(mode, operations);
-        const writesPerSecond = (before.writesPerSecond + after.writesPerSecond) / 2;
-        this.samples.against(target, one.transitionsPerSecond, writesPerSecond);
         this.#tell(storm.name, one);
         fed.push(one);
+        const after = await load();
+        if (baseline && before && after) {
+          const writesPerSecond = (before.writesPerSecond + after.writesPerSecond) / 2;
+          this.samples.against(baseline.target, one.transitionsPerSecond, writesPerSecond);
+        }
         before = after;
       }
       await subject.verify();
       return meanOf(fed);
     });
-  }
-
-  /** Several storms: in one alone V8 collects its whole heap, in the next it does not. Returns their means. */
-  async #many(transitions: number): Promise<Means> {
-    const { storms, manyEndpoints } = this.#sizes;
-    const storm = { name: 'flapd, 100000 endpoints', endpoints: manyEndpoints, transitions };
-    return this.#bed.subject(storm.endpoints, {}, async (subject) => {
-      await subject.storm(this.#warmOf(storm));
-      const fed: Fed[] = [];
-      while (fed.length < storms) {
-        const one = await subject.storm(storm.transitions);
-        this.#tell(storm.name, one);
-        fed.push(one);
-      }
-      await subject.verify();
-      return meanOf(fed);
-    });
-  }
-
-  /** What V8 compiles, and when, is no part of what goes on for hours. */
-  #warmOf({ transitions }: Storm): number {
-    return Math.round(transitions * this.#sizes.warm);
   }
 
   async #load(

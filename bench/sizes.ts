@@ -58,7 +58,7 @@ export const quick: Sizes = {
   transitions: 160_000,
   warm: 2.5,
   manyEndpoints: 100_000,
-  netlinkSeconds: 3,
+  netlinkSeconds: 2,
   idle: { afterSeconds: 20, seconds: 5 },
   curves: {
     seconds: 1,
@@ -67,7 +67,7 @@ export const quick: Sizes = {
     watchBytes: [],
     lanes: [],
     workers: [],
-    latency: { perSecond: [100, 1000], seconds: 1.5 },
+    latency: { perSecond: [100, 1000], seconds: 1 },
     drain: { transitions: 100_000, perSecond: 2000 },
   },
 };
